@@ -1,0 +1,325 @@
+//! One xDS resource: its key, version, encoded body, references and provenance.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
+use rpds::RedBlackTreeMapSync;
+
+/// The xDS resource types that Portolan serves, in the order in which additions are pushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ResourceType {
+    /// CDS
+    Cluster,
+    /// EDS
+    Endpoints,
+    /// SDS
+    Secret,
+    /// SRDS
+    Scope,
+    /// RDS
+    Route,
+    /// ECDS
+    Extension,
+    /// LDS
+    Listener,
+}
+
+impl ResourceType {
+    /// Every type, in push order.
+    pub const ALL: [Self; 7] = [
+        Self::Cluster,
+        Self::Endpoints,
+        Self::Secret,
+        Self::Scope,
+        Self::Route,
+        Self::Extension,
+        Self::Listener,
+    ];
+
+    /// The type URL as it stands in discovery requests.
+    #[must_use]
+    pub const fn type_url(self) -> &'static str {
+        match self {
+            Self::Cluster => "type.googleapis.com/envoy.config.cluster.v3.Cluster",
+            Self::Endpoints => "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
+            Self::Secret => "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret",
+            Self::Scope => "type.googleapis.com/envoy.config.route.v3.ScopedRouteConfiguration",
+            Self::Route => "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
+            Self::Extension => "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig",
+            Self::Listener => "type.googleapis.com/envoy.config.listener.v3.Listener",
+        }
+    }
+
+    /// The type with this URL, if Portolan serves it.
+    #[must_use]
+    pub fn from_type_url(url: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.type_url() == url)
+    }
+
+    /// Whether proxies subscribe to all resources of the type (CDS, LDS and SRDS) rather than by name.
+    #[must_use]
+    pub const fn is_wildcard(self) -> bool {
+        matches!(self, Self::Cluster | Self::Listener | Self::Scope)
+    }
+}
+
+/// Type and name of a resource. Unique within a fleet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ResourceKey {
+    pub kind: ResourceType,
+    pub name: Arc<str>,
+}
+
+impl ResourceKey {
+    #[must_use]
+    pub fn new(kind: ResourceType, name: impl Into<Arc<str>>) -> Self {
+        Self { kind, name: name.into() }
+    }
+}
+
+impl fmt::Display for ResourceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {}", self.kind, self.name)
+    }
+}
+
+/// 128-bit hash of canonical content. Equal content has the equal version on every replica and after every restart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Version(pub u128);
+
+impl Version {
+    /// Hash of bytes that the caller knows to be canonical (one value, one byte string).
+    #[must_use]
+    pub fn of(canonical: &[u8]) -> Self {
+        Self(xxhash_rust::xxh3::xxh3_128(canonical))
+    }
+
+    /// Order-independent combination: the version of a table is the sum over its members, so that one member changes it in O(1).
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self(self.0.wrapping_add(other.0))
+    }
+
+    /// Takes a member out of a combination made by [`Version::plus`].
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
+        Self(self.0.wrapping_sub(other.0))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Version({self})")
+    }
+}
+
+/// The object and field that a resource, or a part of one, comes from, such as `HTTPRoute shop/cart spec.rules[2]`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Origin {
+    /// Kind, `HTTPRoute`
+    pub kind: Arc<str>,
+    /// Namespace, empty for cluster-scoped objects
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+    /// Path of the field within the object, `spec.rules[2].matches[0]`; empty for the whole object
+    pub field: Arc<str>,
+}
+
+/// Provenance of a resource. Stands beside the content and never changes its version.
+pub type Origins = Arc<[Origin]>;
+
+/// A part of a resource that Envoy can refuse on its own: one route of a virtual host.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    /// The encoded message, without a field key
+    pub bytes: Bytes,
+    /// Hash of the unit's canonical content: what a refusal is remembered by
+    pub version: Version,
+    pub origin: Origin,
+}
+
+/// One virtual host: the encoded message without its routes, and its routes.
+#[derive(Clone, Debug)]
+pub struct VirtualHostBody {
+    pub name: Arc<str>,
+    /// Encoded `VirtualHost` fields other than `routes`
+    pub head: Bytes,
+    pub routes: Arc<[Unit]>,
+    /// Names of the clusters that the routes use: sorted, without duplicates
+    pub clusters: Arc<[Arc<str>]>,
+    /// Hash over head and routes
+    pub version: Version,
+}
+
+/// Field number of `VirtualHost.routes`.
+const VIRTUAL_HOST_ROUTES: u32 = 3;
+/// Field number of `RouteConfiguration.virtual_hosts`.
+const ROUTE_CONFIGURATION_VIRTUAL_HOSTS: u32 = 2;
+
+impl VirtualHostBody {
+    /// Length in bytes of the encoded `VirtualHost` message.
+    #[must_use]
+    pub fn encoded_len(&self) -> usize {
+        self.head.len()
+            + self.routes.iter().map(|unit| delimited_len(VIRTUAL_HOST_ROUTES, unit.bytes.len())).sum::<usize>()
+    }
+
+    fn encode(&self, buffer: &mut impl BufMut) {
+        buffer.put_slice(&self.head);
+        for unit in self.routes.iter() {
+            put_delimited_key(VIRTUAL_HOST_ROUTES, unit.bytes.len(), buffer);
+            buffer.put_slice(&unit.bytes);
+        }
+    }
+}
+
+/// A route table: one virtual host per hostname, kept apart so that one host changes at the cost of one host.
+#[derive(Clone, Debug)]
+pub struct HostTable {
+    /// Encoded `RouteConfiguration` fields other than `virtual_hosts`, the name included
+    pub head: Bytes,
+    /// By domain, in the order in which they are encoded
+    pub hosts: RedBlackTreeMapSync<Arc<str>, Arc<VirtualHostBody>>,
+    /// The clusters that the hosts use, each with the number of hosts that use it
+    pub clusters: RedBlackTreeMapSync<Arc<str>, u32>,
+}
+
+impl HostTable {
+    /// An empty table under this encoded head.
+    #[must_use]
+    pub fn new(head: Bytes) -> Self {
+        Self { head, hosts: RedBlackTreeMapSync::new_sync(), clusters: RedBlackTreeMapSync::new_sync() }
+    }
+
+    /// Puts one host in, replaces or (with `None`) removes it. O(log hosts + clusters of the host).
+    pub fn set(&mut self, name: &Arc<str>, host: Option<Arc<VirtualHostBody>>) {
+        let old = self.hosts.get(name).cloned();
+        for cluster in host.iter().flat_map(|host| host.clusters.iter()) {
+            let uses = self.clusters.get(cluster).copied().unwrap_or(0);
+            self.clusters.insert_mut(Arc::clone(cluster), uses + 1);
+        }
+        for cluster in old.iter().flat_map(|host| host.clusters.iter()) {
+            match self.clusters.get(cluster).copied() {
+                Some(uses) if uses > 1 => self.clusters.insert_mut(Arc::clone(cluster), uses - 1),
+                _ => _ = self.clusters.remove_mut(cluster),
+            }
+        }
+        match host {
+            Some(host) => self.hosts.insert_mut(Arc::clone(name), host),
+            None => _ = self.hosts.remove_mut(name),
+        }
+    }
+
+    /// The encoded `RouteConfiguration`. O(table).
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        let length = self.head.len()
+            + self
+                .hosts
+                .values()
+                .map(|host| delimited_len(ROUTE_CONFIGURATION_VIRTUAL_HOSTS, host.encoded_len()))
+                .sum::<usize>();
+        let mut buffer = BytesMut::with_capacity(length);
+        buffer.put_slice(&self.head);
+        for host in self.hosts.values() {
+            put_delimited_key(ROUTE_CONFIGURATION_VIRTUAL_HOSTS, host.encoded_len(), &mut buffer);
+            host.encode(&mut buffer);
+        }
+        buffer.freeze()
+    }
+}
+
+fn delimited_len(field: u32, length: usize) -> usize {
+    key_len(field) + encoded_len_varint(length as u64) + length
+}
+
+fn put_delimited_key(field: u32, length: usize, buffer: &mut impl BufMut) {
+    encode_key(field, WireType::LengthDelimited, buffer);
+    encode_varint(length as u64, buffer);
+}
+
+/// What stands behind a resource's name.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// The encoded message of the resource's type
+    Message(Bytes),
+    /// A route table, encoded when first sent
+    Table(HostTable),
+    /// Nothing can be served under this name, and proxies keep what they have: answered with `removed_resources`
+    /// (design invariant 6).
+    Held,
+}
+
+/// The content of a resource and its wire form, computed when first needed and shared by all streams.
+#[derive(Debug)]
+pub struct Body {
+    content: Content,
+    encoded: Mutex<Option<Bytes>>,
+}
+
+impl Body {
+    #[must_use]
+    pub const fn new(content: Content) -> Self {
+        Self { content, encoded: Mutex::new(None) }
+    }
+
+    #[must_use]
+    pub const fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// The encoded message (not the `discovery.v3.Resource` around it). `None` when held. A table is encoded on the first call.
+    #[must_use]
+    pub fn message(&self) -> Option<Bytes> {
+        match &self.content {
+            Content::Message(bytes) => Some(bytes.clone()),
+            Content::Table(table) => {
+                let mut encoded = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
+                Some(encoded.get_or_insert_with(|| table.encode()).clone())
+            }
+            Content::Held => None,
+        }
+    }
+
+    /// Drops the wire form of a table that has been superseded; it is made again if a stream still asks for it.
+    pub fn forget_encoding(&self) {
+        *self.encoded.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// One xDS resource of a fleet.
+#[derive(Debug)]
+pub struct Resource {
+    pub key: ResourceKey,
+    /// Hash of the canonical content and of the type's encoding epoch
+    pub version: Version,
+    pub body: Body,
+    /// The resources that this one names, sorted, without duplicates: the endpoints and secrets of a cluster, the tables
+    /// and secrets of a listener. Empty for a route table, whose clusters stand in its [`HostTable`].
+    pub references: Arc<[ResourceKey]>,
+    pub origins: Origins,
+}
+
+impl Resource {
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        matches!(self.body.content, Content::Held)
+    }
+
+    /// Whether this resource names `key`. O(log references).
+    #[must_use]
+    pub fn refers_to(&self, key: &ResourceKey) -> bool {
+        match &self.body.content {
+            Content::Table(table) => key.kind == ResourceType::Cluster && table.clusters.contains_key(&key.name),
+            _ => self.references.binary_search(key).is_ok(),
+        }
+    }
+}
