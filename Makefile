@@ -1,0 +1,60 @@
+# `make` lists the targets: each has its line of help after `##`.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test fast unit conformance-go lint fmt deny deny-advisories bench conformance-local clean
+
+# Tools that Portolan fetches for itself live outside the tree.
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/portolan
+# Evaluated when a recipe uses it, so that `make` alone fetches nothing.
+ENVOY = $$(hack/envoy.sh)
+LOG := $(or $(CARGO_TARGET_DIR),target)/test.log
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## start Portolan on example manifests with a real Envoy, send requests, print what routed them
+	@envoy=$(ENVOY); export PORTOLAN_ENVOY="$$envoy"; \
+	cargo build --quiet -p portolan; \
+	cargo run --quiet -p portolan-testkit --bin demo
+
+test: fast lint unit ## everything that must pass before a commit
+
+fast: ## the checks that take seconds: format, shell syntax
+	@cargo fmt --all --check
+	@for script in hack/*.sh .ci/run; do bash -n "$$script"; done
+
+unit: ## all tests, with the real Envoy, and their counts
+	@envoy=$(ENVOY); export PORTOLAN_ENVOY="$$envoy" INSTA_UPDATE=no; mkdir -p "$(dir $(LOG))"; \
+	cargo test --workspace --no-fail-fast 2>&1 | tee $(LOG) && cargo=0 || cargo=$$?; \
+	hack/go-test.sh 2>&1 | tee -a $(LOG) && go=0 || go=$$?; \
+	hack/count.sh $(LOG); \
+	exit $$((cargo | go))
+
+lint: ## clippy with every warning an error; the lints against panics are lifted in test targets
+	@cargo clippy --quiet --workspace --lib --bins -- -D warnings
+	@cargo clippy --quiet --workspace --tests --benches --examples -- -D warnings \
+		-A clippy::unwrap_used -A clippy::expect_used -A clippy::panic -A clippy::indexing_slicing \
+		-A clippy::print_stdout -A clippy::print_stderr -A missing_docs
+
+fmt: ## format the code
+	@cargo fmt --all
+
+deny: $(CACHE)/tools/bin/cargo-deny ## licences, banned crates and sources of the dependencies
+	@PATH="$(CACHE)/tools/bin:$$PATH" cargo deny --all-features check bans licenses sources
+
+deny-advisories: $(CACHE)/tools/bin/cargo-deny ## known vulnerabilities of the dependencies (needs the advisory database)
+	@PATH="$(CACHE)/tools/bin:$$PATH" cargo deny --all-features check advisories
+
+$(CACHE)/tools/bin/cargo-deny:
+	cargo install --locked --root $(CACHE)/tools --version 0.20.2 cargo-deny
+
+bench: ## the table of speed and memory, measured
+	@envoy=$(ENVOY); export PORTOLAN_ENVOY="$$envoy"; cargo bench --workspace
+
+conformance-local: ## the official suite's manifests and requests against `portolan run`
+	@envoy=$(ENVOY); export PORTOLAN_ENVOY="$$envoy" INSTA_UPDATE=no; cargo test -p portolan --test '*' -- conformance
+
+clean: ## remove what was built (not the cache of tools)
+	@cargo clean
