@@ -1,0 +1,1 @@
+//! Incremental strata over resolution and translation

@@ -1,0 +1,1 @@
+//! Fleet intents to manifests, identities

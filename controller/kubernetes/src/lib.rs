@@ -1,0 +1,1 @@
+//! Watches, status writer, lease

@@ -1,0 +1,5 @@
+//! Objects to intermediate representation and findings.
+
+pub mod world;
+
+pub use world::{FleetState, World};

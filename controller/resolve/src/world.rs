@@ -1,0 +1,65 @@
+//! What resolution may read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use portolan_model::ir::{BackendId, BackendView, Binding, GatewayView, HostEntry, ParentView, RouteView, TableId};
+use portolan_model::objects::{
+    Backend, BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant, Secret,
+    Service,
+};
+use portolan_model::{Name, NamespacedName, ObjectKey};
+
+/// Everything that resolution may read: objects, indexes over objects, and results of lower strata. The engine's implementation
+/// records each call, which is how it knows what to compute again; a function that reads anything else breaks that.
+///
+/// Lists are in a fixed order: by name unless said otherwise.
+pub trait World {
+    // Objects
+    fn gateway_class(&self, name: &Name) -> Option<Arc<GatewayClass>>;
+    fn gateway(&self, name: &NamespacedName) -> Option<Arc<Gateway>>;
+    fn listener_set(&self, name: &NamespacedName) -> Option<Arc<ListenerSet>>;
+    /// HTTPRoute, GRPCRoute or an L4 route
+    fn route(&self, key: &ObjectKey) -> Option<Object>;
+    /// Labels of a namespace; one without an object has `kubernetes.io/metadata.name` alone
+    fn namespace_labels(&self, name: &Name) -> Arc<BTreeMap<Name, Name>>;
+    fn service(&self, name: &NamespacedName) -> Option<Arc<Service>>;
+    fn backend(&self, name: &NamespacedName) -> Option<Arc<Backend>>;
+    fn secret(&self, name: &NamespacedName) -> Option<Arc<Secret>>;
+    fn config_map(&self, name: &NamespacedName) -> Option<Arc<ConfigMap>>;
+    /// Where the proxies of a Gateway listen, once that is decided
+    fn binding(&self, gateway: &NamespacedName) -> Option<Arc<Binding>>;
+
+    // Indexes over objects
+    /// The grants in a namespace
+    fn grants(&self, namespace: &Name) -> Vec<Arc<ReferenceGrant>>;
+    /// The ListenerSets whose parentRef names the Gateway
+    fn listener_sets_of(&self, gateway: &NamespacedName) -> Vec<Arc<ListenerSet>>;
+    fn endpoint_slices(&self, service: &NamespacedName) -> Vec<Arc<EndpointSlice>>;
+    /// The policies that target the Service (or Backend), any port
+    fn policies_for(&self, target: &ObjectKey) -> Vec<Arc<BackendTlsPolicy>>;
+
+    // Results of lower strata
+    fn gateway_view(&self, name: &NamespacedName) -> Option<Arc<GatewayView>>;
+    /// `None`: no such object, or not one of Portolan's
+    fn parent_view(&self, parent: &ObjectKey) -> Option<Arc<ParentView>>;
+    fn backend_view(&self, backend: &BackendId) -> Arc<BackendView>;
+    fn route_view(&self, key: &ObjectKey) -> Option<Arc<RouteView>>;
+    /// The routes under one hostname of a table
+    fn routes_of_host(&self, table: &TableId, host: &Name) -> Vec<HostEntry>;
+    /// How many routes are attached to a listener
+    fn attached_routes(&self, listener: &portolan_model::ir::ListenerId) -> usize;
+    /// What the proxies of a Gateway have said
+    fn fleet_state(&self, gateway: &NamespacedName) -> FleetState;
+    /// Whether Envoy refused a unit with this content, and what it said
+    fn refused(&self, content: u128) -> Option<Arc<str>>;
+}
+
+/// What the proxies of a Gateway have said (design invariant 14).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FleetState {
+    /// One proxy has acknowledged a configuration with the Gateway's listeners; stays true
+    pub programmed: bool,
+    /// Listeners (by port) that Envoy refused, with its text
+    pub refused_ports: BTreeMap<u16, Arc<str>>,
+}

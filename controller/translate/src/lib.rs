@@ -1,0 +1,1 @@
+//! Intermediate representation to Envoy resources and bootstrap

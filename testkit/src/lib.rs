@@ -1,0 +1,1 @@
+//! Echo backends, load and fixtures for tests, demonstrations and benchmarks

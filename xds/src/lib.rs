@@ -1,0 +1,1 @@
+//! Delta ADS server over snapshots
