@@ -2,4 +2,4 @@
 
 pub mod world;
 
-pub use world::{FleetState, World};
+pub use world::{FleetState, Refusal, World};

@@ -51,8 +51,8 @@ pub trait World {
     fn attached_routes(&self, listener: &portolan_model::ir::ListenerId) -> usize;
     /// What the proxies of a Gateway have said
     fn fleet_state(&self, gateway: &NamespacedName) -> FleetState;
-    /// Whether Envoy refused a unit with this content, and what it said
-    fn refused(&self, content: u128) -> Option<Arc<str>>;
+    /// The matches of a route that Envoy refused and that therefore answer 500, with what Envoy said; by rule and match
+    fn refusals(&self, route: &ObjectKey) -> Arc<[Refusal]>;
 }
 
 /// What the proxies of a Gateway have said (design invariant 14).
@@ -62,4 +62,14 @@ pub struct FleetState {
     pub programmed: bool,
     /// Listeners (by port) that Envoy refused, with its text
     pub refused_ports: BTreeMap<u16, Arc<str>>,
+}
+
+/// A match that Envoy refused (design invariant 5).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Refusal {
+    /// Index in `spec.rules`
+    pub rule: usize,
+    /// Index in the rule's `matches`
+    pub matched: usize,
+    pub text: Arc<str>,
 }
