@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 
 use prost::Message;
 use prost_reflect::{
-    DescriptorPool, DynamicMessage, ExtensionDescriptor, FieldDescriptor, MessageDescriptor, ReflectMessage, SerializeOptions,
-    Value,
+    DescriptorPool, DynamicMessage, ExtensionDescriptor, FieldDescriptor, MessageDescriptor, ReflectMessage,
+    SerializeOptions, Value,
 };
 
 /// Whether key material is printed.
@@ -20,18 +20,33 @@ use prost_reflect::{
 pub enum Secrets {
     /// Replaced by `[redacted]`, wherever Envoy's own config dump does so
     Redact,
+    /// Printed as they are
     Show,
 }
 
 /// Why a message has no JSON form, or JSON no message.
 #[derive(Debug, thiserror::Error)]
 pub enum JsonError {
+    /// The type, or that of a nested `Any`, is not among the embedded descriptors
     #[error("no descriptor for {0}: add its package to proto/examples/trim-descriptors.rs and run it")]
     UnknownType(String),
+    /// The bytes are no such message
     #[error("the bytes are no {type_url}: {source}")]
-    Decode { type_url: String, source: prost::DecodeError },
+    Decode {
+        /// Of the message asked for
+        type_url: String,
+        /// From the reader
+        source: prost::DecodeError,
+    },
+    /// The JSON does not fit the type, or the message holds what JSON cannot say
     #[error("{type_url} does not convert: {source}")]
-    Convert { type_url: String, source: serde_json::Error },
+    Convert {
+        /// Of the message asked for
+        type_url: String,
+        /// From the converter
+        source: serde_json::Error,
+    },
+    /// A defect of this crate's build
     #[error("the embedded descriptors cannot be read: {0}")]
     Descriptors(String),
 }
@@ -187,10 +202,8 @@ mod tests {
     fn key_material_is_hidden_also_inside_any() {
         let certificate =
             tls::TlsCertificate { certificate_chain: data("CHAIN"), private_key: data("KEY"), ..Default::default() };
-        let secret = tls::Secret {
-            name: "s".into(),
-            r#type: Some(tls::secret::Type::TlsCertificate(certificate.clone())),
-        };
+        let secret =
+            tls::Secret { name: "s".into(), r#type: Some(tls::secret::Type::TlsCertificate(certificate.clone())) };
         let url = ResourceType::Secret.type_url();
         let text = to_json(url, &secret.encode_to_vec(), Secrets::Redact).unwrap().to_string();
         assert!(text.contains("CHAIN") && !text.contains("KEY") && text.contains("[redacted]"), "{text}");
@@ -198,7 +211,10 @@ mod tests {
         assert!(shown.contains("KEY"), "{shown}");
 
         let context = tls::DownstreamTlsContext {
-            common_tls_context: Some(tls::CommonTlsContext { tls_certificates: vec![certificate], ..Default::default() }),
+            common_tls_context: Some(tls::CommonTlsContext {
+                tls_certificates: vec![certificate],
+                ..Default::default()
+            }),
             ..Default::default()
         };
         let socket = core::TransportSocket {

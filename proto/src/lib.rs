@@ -16,6 +16,7 @@ pub mod json;
 pub mod resource;
 pub mod snapshot;
 
+pub use delta::{DeltaResource, DeltaResponse};
 pub use prost;
 pub use resource::{
     Body, Content, HostTable, Origin, Origins, Resource, ResourceKey, ResourceType, Unit, Version, VirtualHostBody,

@@ -28,15 +28,8 @@ pub enum ResourceType {
 
 impl ResourceType {
     /// Every type, in push order.
-    pub const ALL: [Self; 7] = [
-        Self::Cluster,
-        Self::Endpoints,
-        Self::Secret,
-        Self::Scope,
-        Self::Route,
-        Self::Extension,
-        Self::Listener,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Cluster, Self::Endpoints, Self::Secret, Self::Scope, Self::Route, Self::Extension, Self::Listener];
 
     /// The type URL as it stands in discovery requests.
     #[must_use]
@@ -68,11 +61,14 @@ impl ResourceType {
 /// Type and name of a resource. Unique within a fleet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ResourceKey {
+    /// The type, that is, the type URL
     pub kind: ResourceType,
+    /// As proxies ask for it
     pub name: Arc<str>,
 }
 
 impl ResourceKey {
+    /// The key of the resource of this type and name.
     #[must_use]
     pub fn new(kind: ResourceType, name: impl Into<Arc<str>>) -> Self {
         Self { kind, name: name.into() }
@@ -128,6 +124,7 @@ pub struct Origin {
     pub kind: Arc<str>,
     /// Namespace, empty for cluster-scoped objects
     pub namespace: Arc<str>,
+    /// Name of the object
     pub name: Arc<str>,
     /// Path of the field within the object, `spec.rules[2].matches[0]`; empty for the whole object
     pub field: Arc<str>,
@@ -143,15 +140,18 @@ pub struct Unit {
     pub bytes: Bytes,
     /// Hash of the unit's canonical content: what a refusal is remembered by
     pub version: Version,
+    /// What the unit was made from
     pub origin: Origin,
 }
 
 /// One virtual host: the encoded message without its routes, and its routes.
 #[derive(Clone, Debug)]
 pub struct VirtualHostBody {
+    /// The virtual host's name, unique within a table
     pub name: Arc<str>,
     /// Encoded `VirtualHost` fields other than `routes`
     pub head: Bytes,
+    /// In the order in which they are matched
     pub routes: Arc<[Unit]>,
     /// Names of the clusters that the routes use: sorted, without duplicates
     pub clusters: Arc<[Arc<str>]>,
@@ -161,6 +161,8 @@ pub struct VirtualHostBody {
 
 /// Field number of `VirtualHost.routes`.
 const VIRTUAL_HOST_ROUTES: u32 = 3;
+/// Field number of `RouteConfiguration.name`.
+const ROUTE_CONFIGURATION_NAME: u32 = 1;
 /// Field number of `RouteConfiguration.virtual_hosts`.
 const ROUTE_CONFIGURATION_VIRTUAL_HOSTS: u32 = 2;
 
@@ -221,20 +223,36 @@ impl HostTable {
     /// The encoded `RouteConfiguration`. O(table).
     #[must_use]
     pub fn encode(&self) -> Bytes {
-        let length = self.head.len()
-            + self
-                .hosts
-                .values()
-                .map(|host| delimited_len(ROUTE_CONFIGURATION_VIRTUAL_HOSTS, host.encoded_len()))
-                .sum::<usize>();
-        let mut buffer = BytesMut::with_capacity(length);
-        buffer.put_slice(&self.head);
-        for host in self.hosts.values() {
-            put_delimited_key(ROUTE_CONFIGURATION_VIRTUAL_HOSTS, host.encoded_len(), &mut buffer);
-            host.encode(&mut buffer);
-        }
-        buffer.freeze()
+        encode_table(&self.head, None, || self.hosts.values().map(Arc::as_ref))
     }
+
+    /// The encoded table under another name and with these hosts only: a part of a refused table, to be tried on its own.
+    #[must_use]
+    pub fn encode_part(&self, name: &str, hosts: &[&VirtualHostBody]) -> Bytes {
+        encode_table(&self.head, Some(name), || hosts.iter().copied())
+    }
+}
+
+/// Where a singular field occurs twice, protobuf readers take the last: so `name` overrides the one in `head`.
+fn encode_table<'a, I: Iterator<Item = &'a VirtualHostBody>>(
+    head: &[u8],
+    name: Option<&str>,
+    hosts: impl Fn() -> I,
+) -> Bytes {
+    let length = head.len()
+        + name.map_or(0, |name| delimited_len(ROUTE_CONFIGURATION_NAME, name.len()))
+        + hosts().map(|host| delimited_len(ROUTE_CONFIGURATION_VIRTUAL_HOSTS, host.encoded_len())).sum::<usize>();
+    let mut buffer = BytesMut::with_capacity(length);
+    buffer.put_slice(head);
+    if let Some(name) = name {
+        put_delimited_key(ROUTE_CONFIGURATION_NAME, name.len(), &mut buffer);
+        buffer.put_slice(name.as_bytes());
+    }
+    for host in hosts() {
+        put_delimited_key(ROUTE_CONFIGURATION_VIRTUAL_HOSTS, host.encoded_len(), &mut buffer);
+        host.encode(&mut buffer);
+    }
+    buffer.freeze()
 }
 
 fn delimited_len(field: u32, length: usize) -> usize {
@@ -266,11 +284,13 @@ pub struct Body {
 }
 
 impl Body {
+    /// A body whose wire form has not been needed yet.
     #[must_use]
     pub const fn new(content: Content) -> Self {
         Self { content, encoded: Mutex::new(None) }
     }
 
+    /// What stands behind the name.
     #[must_use]
     pub const fn content(&self) -> &Content {
         &self.content
@@ -298,17 +318,21 @@ impl Body {
 /// One xDS resource of a fleet.
 #[derive(Debug)]
 pub struct Resource {
+    /// Type and name
     pub key: ResourceKey,
     /// Hash of the canonical content and of the type's encoding epoch
     pub version: Version,
+    /// What is sent
     pub body: Body,
     /// The resources that this one names, sorted, without duplicates: the endpoints and secrets of a cluster, the tables
     /// and secrets of a listener. Empty for a route table, whose clusters stand in its [`HostTable`].
     pub references: Arc<[ResourceKey]>,
+    /// The objects and fields it was made from
     pub origins: Origins,
 }
 
 impl Resource {
+    /// Whether nothing can be served under this name for now, see [`Content::Held`].
     #[must_use]
     pub fn is_held(&self) -> bool {
         matches!(self.body.content, Content::Held)
@@ -321,5 +345,100 @@ impl Resource {
             Content::Table(table) => key.kind == ResourceType::Cluster && table.clusters.contains_key(&key.name),
             _ => self.references.binary_search(key).is_ok(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::envoy::route;
+    use prost::Message;
+
+    fn unit(name: &str) -> Unit {
+        let route = route::Route { name: name.into(), ..Default::default() };
+        let origin = Origin { kind: "HTTPRoute".into(), namespace: "n".into(), name: "r".into(), field: "".into() };
+        Unit { bytes: route.encode_to_vec().into(), version: Version::of(name.as_bytes()), origin }
+    }
+
+    fn host(name: &str, routes: &[&str], clusters: &[&str]) -> Arc<VirtualHostBody> {
+        let head = route::VirtualHost { name: name.into(), domains: vec![name.into()], ..Default::default() };
+        Arc::new(VirtualHostBody {
+            name: name.into(),
+            head: head.encode_to_vec().into(),
+            routes: routes.iter().map(|name| unit(name)).collect(),
+            clusters: clusters.iter().map(|name| Arc::from(*name)).collect(),
+            version: Version::of(name.as_bytes()),
+        })
+    }
+
+    fn table() -> HostTable {
+        let head = route::RouteConfiguration { name: "t".into(), ..Default::default() };
+        let mut table = HostTable::new(head.encode_to_vec().into());
+        table.set(&"b.test".into(), Some(host("b.test", &["r3"], &["x"])));
+        table.set(&"a.test".into(), Some(host("a.test", &["r1", "r2"], &["x", "y"])));
+        table
+    }
+
+    #[test]
+    fn an_encoded_table_is_a_route_configuration() {
+        let read = route::RouteConfiguration::decode(table().encode()).unwrap();
+        assert_eq!(read.name, "t");
+        let hosts: Vec<_> = read
+            .virtual_hosts
+            .iter()
+            .map(|host| {
+                (host.domains[0].as_str(), host.routes.iter().map(|route| route.name.as_str()).collect::<Vec<_>>())
+            })
+            .collect();
+        assert_eq!(hosts, [("a.test", vec!["r1", "r2"]), ("b.test", vec!["r3"])]);
+    }
+
+    #[test]
+    fn a_part_of_a_table_has_the_other_name() {
+        let part = host("b.test", &["r3"], &[]);
+        let read = route::RouteConfiguration::decode(table().encode_part("probe", &[&part])).unwrap();
+        assert_eq!((read.name.as_str(), read.virtual_hosts.len()), ("probe", 1));
+    }
+
+    #[test]
+    fn clusters_are_counted_by_host() {
+        let mut table = table();
+        let counts = |table: &HostTable| -> Vec<_> {
+            table.clusters.iter().map(|(name, uses)| (name.to_string(), *uses)).collect()
+        };
+        assert_eq!(counts(&table), [("x".to_string(), 2), ("y".to_string(), 1)]);
+        table.set(&"a.test".into(), Some(host("a.test", &[], &["x"])));
+        assert_eq!(counts(&table), [("x".to_string(), 2)]);
+        table.set(&"a.test".into(), None);
+        table.set(&"b.test".into(), None);
+        assert!(counts(&table).is_empty() && table.hosts.is_empty());
+    }
+
+    #[test]
+    fn a_table_refers_to_its_clusters_and_other_resources_to_what_they_list() {
+        let key = |kind, name: &str| ResourceKey::new(kind, name);
+        let make = |content, references: Vec<ResourceKey>| Resource {
+            key: key(ResourceType::Route, "t"),
+            version: Version(1),
+            body: Body::new(content),
+            references: references.into(),
+            origins: Arc::from([]),
+        };
+        let of_table = make(Content::Table(table()), Vec::new());
+        assert!(of_table.refers_to(&key(ResourceType::Cluster, "y")));
+        assert!(!of_table.refers_to(&key(ResourceType::Endpoints, "y")));
+        let of_message = make(Content::Message(Bytes::new()), vec![key(ResourceType::Secret, "s")]);
+        assert!(of_message.refers_to(&key(ResourceType::Secret, "s")));
+        assert!(!of_message.refers_to(&key(ResourceType::Secret, "t")));
+    }
+
+    #[test]
+    fn a_table_is_encoded_once_until_forgotten() {
+        let body = Body::new(Content::Table(table()));
+        let first = body.message().unwrap();
+        assert_eq!(first.as_ptr(), body.message().unwrap().as_ptr());
+        body.forget_encoding();
+        assert_eq!(first, body.message().unwrap());
+        assert!(Body::new(Content::Held).message().is_none());
     }
 }

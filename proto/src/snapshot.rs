@@ -3,19 +3,23 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::{Resource, ResourceKey};
+use crate::{Resource, ResourceKey, ResourceType};
 
 /// A resource that is new, different (`Some`) or gone (`None`).
 #[derive(Clone, Debug)]
 pub struct Change {
+    /// What changes
     pub key: ResourceKey,
+    /// What stands under the key from now on
     pub resource: Option<Arc<Resource>>,
 }
 
 /// One step of the log: what stood under the key before.
 #[derive(Clone, Debug)]
 pub struct LogEntry {
+    /// What changed
     pub key: ResourceKey,
+    /// What stood under the key until then
     pub before: Option<Arc<Resource>>,
 }
 
@@ -27,20 +31,21 @@ pub struct Snapshot {
     log: VecDeque<LogEntry>,
     /// Position of the first entry in `log`
     start: u64,
+    held: usize,
 }
 
-/// Entries kept in the log. A reader further behind compares whole states.
-const LOG_LIMIT: usize = 8_192;
-
 impl Snapshot {
+    /// Entries kept in the log. A reader must not fall further behind.
+    pub const LOG_LIMIT: usize = 8_192;
+
     /// Puts changes in force; changes that change nothing (same version) are dropped. Returns how many were logged.
     pub fn apply(&mut self, changes: impl IntoIterator<Item = Change>) -> usize {
         let mut logged = 0;
         for Change { key, resource } in changes {
             let before = match &resource {
                 Some(new) => {
-                    if self.resources.get(&key).is_some_and(|old| old.version == new.version && old.is_held() == new.is_held())
-                    {
+                    let same = |old: &Arc<Resource>| old.version == new.version && old.is_held() == new.is_held();
+                    if self.resources.get(&key).is_some_and(same) {
                         // Same content; origins and references may still differ.
                         self.resources.insert(key, Arc::clone(new));
                         continue;
@@ -52,19 +57,22 @@ impl Snapshot {
                     None => continue,
                 },
             };
+            self.held += usize::from(resource.is_some_and(|new| new.is_held()));
             if let Some(old) = &before {
+                self.held -= usize::from(old.is_held());
                 old.body.forget_encoding();
             }
             self.log.push_back(LogEntry { key, before });
             logged += 1;
         }
-        while self.log.len() > LOG_LIMIT {
+        while self.log.len() > Self::LOG_LIMIT {
             self.log.pop_front();
             self.start += 1;
         }
         logged
     }
 
+    /// The resource under `key`.
     #[must_use]
     pub fn get(&self, key: &ResourceKey) -> Option<&Arc<Resource>> {
         self.resources.get(key)
@@ -75,11 +83,25 @@ impl Snapshot {
         self.resources.values()
     }
 
+    /// All resources of one type, by name.
+    pub fn of_kind(&self, kind: ResourceType) -> impl Iterator<Item = &Arc<Resource>> {
+        let first = ResourceKey { kind, name: Arc::from("") };
+        self.resources.range(first..).take_while(move |(key, _)| key.kind == kind).map(|(_, resource)| resource)
+    }
+
+    /// How many resources are held.
+    #[must_use]
+    pub const fn held(&self) -> usize {
+        self.held
+    }
+
+    /// How many resources there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.resources.len()
     }
 
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.resources.is_empty()
@@ -96,5 +118,75 @@ impl Snapshot {
     pub fn since(&self, position: u64) -> Option<impl Iterator<Item = &LogEntry>> {
         let skip = position.checked_sub(self.start)?;
         (skip <= self.log.len() as u64).then(|| self.log.iter().skip(skip as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Body, Content, Version};
+
+    fn resource(name: &str, version: u128, content: Content) -> Arc<Resource> {
+        Arc::new(Resource {
+            key: ResourceKey::new(ResourceType::Secret, name),
+            version: Version(version),
+            body: Body::new(content),
+            references: Arc::from([]),
+            origins: Arc::from([]),
+        })
+    }
+
+    fn set(name: &str, version: u128) -> Change {
+        let resource = resource(name, version, Content::Message(bytes::Bytes::new()));
+        Change { key: resource.key.clone(), resource: Some(resource) }
+    }
+
+    #[test]
+    fn the_log_holds_what_stood_there_before() {
+        let mut snapshot = Snapshot::default();
+        assert_eq!(snapshot.apply([set("a", 1), set("b", 1)]), 2);
+        let position = snapshot.position();
+        assert_eq!(snapshot.apply([set("a", 1)]), 0, "an equal version is no change");
+        let gone = Change { key: ResourceKey::new(ResourceType::Secret, "b"), resource: None };
+        assert_eq!(snapshot.apply([set("a", 2), gone.clone(), gone]), 2);
+        let since: Vec<_> = snapshot
+            .since(position)
+            .unwrap()
+            .map(|entry| (entry.key.name.to_string(), entry.before.as_ref().map(|old| old.version.0)))
+            .collect();
+        assert_eq!(since, [("a".to_string(), Some(1)), ("b".to_string(), Some(1))]);
+        assert_eq!(snapshot.since(snapshot.position()).unwrap().count(), 0);
+        assert!(snapshot.since(snapshot.position() + 1).is_none());
+    }
+
+    #[test]
+    fn a_reader_too_far_behind_is_told_so() {
+        let mut snapshot = Snapshot::default();
+        for version in 0..=Snapshot::LOG_LIMIT as u128 {
+            snapshot.apply([set("a", version)]);
+        }
+        assert!(snapshot.since(0).is_none());
+        assert_eq!(snapshot.since(1).unwrap().count(), Snapshot::LOG_LIMIT);
+    }
+
+    #[test]
+    fn held_is_a_change_of_its_own_and_counted() {
+        let mut snapshot = Snapshot::default();
+        snapshot.apply([set("a", 1)]);
+        let held = resource("a", 1, Content::Held);
+        assert_eq!(snapshot.apply([Change { key: held.key.clone(), resource: Some(held) }]), 1);
+        assert_eq!(snapshot.held(), 1);
+        snapshot.apply([set("a", 1)]);
+        assert_eq!(snapshot.held(), 0);
+    }
+
+    #[test]
+    fn one_type_is_listed_by_name() {
+        let mut snapshot = Snapshot::default();
+        snapshot.apply([set("b", 1), set("a", 1)]);
+        let names: Vec<_> =
+            snapshot.of_kind(ResourceType::Secret).map(|resource| resource.key.name.to_string()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(snapshot.of_kind(ResourceType::Endpoints).count(), 0);
     }
 }
