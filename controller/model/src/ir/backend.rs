@@ -58,13 +58,13 @@ impl ClusterKey {
 }
 
 /// A cluster without its endpoints.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClusterPlan {
     pub key: ClusterKey,
     pub discovery: Discovery,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Discovery {
     /// Endpoints come by EDS under the cluster's own name
     Endpoints,
@@ -73,14 +73,14 @@ pub enum Discovery {
 }
 
 /// The endpoints of a cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EndpointsPlan {
     pub cluster: ClusterKey,
     /// By zone; sorted, without duplicates
     pub localities: Vec<LocalityPlan>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LocalityPlan {
     /// Empty: unknown
     pub zone: Name,

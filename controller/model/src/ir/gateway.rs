@@ -82,7 +82,7 @@ pub struct ParentView {
 }
 
 /// Where the proxies of a Gateway listen.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Binding {
     /// Empty: all addresses
     pub addresses: Vec<IpAddr>,
@@ -116,7 +116,7 @@ impl TableId {
 }
 
 /// One socket of a Gateway: everything that Envoy's Listener needs. HTTP and HTTPS; other protocols have none yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ListenerPlan {
     pub gateway: NamespacedName,
     pub port: u16,
@@ -129,7 +129,7 @@ pub struct ListenerPlan {
 }
 
 /// A filter chain: an HTTP connection manager over one route table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ChainPlan {
     pub table: TableId,
     /// Matched against SNI; empty: every (other) name
@@ -140,13 +140,13 @@ pub struct ChainPlan {
 }
 
 /// A certificate as SDS delivers it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SecretPlan {
     pub name: NamespacedName,
     pub state: SecretState,
 }
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub enum SecretState {
     /// PEM, checked: they parse, and the key is the certificate's
     Usable { certificate_chain: Arc<[u8]>, private_key: Arc<[u8]> },

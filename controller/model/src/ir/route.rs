@@ -51,7 +51,7 @@ pub struct ResolvedRule {
 }
 
 /// One match in the form that both kinds of routes share.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RequestMatch {
     pub path: PathSpec,
     pub method: Option<Name>,
@@ -93,7 +93,7 @@ pub struct Rank {
     pub matched: usize,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RuleAction {
     Forward(Forward),
     Redirect(RedirectPlan),
@@ -101,7 +101,7 @@ pub enum RuleAction {
     Respond(u16),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Forward {
     /// Weights above 0; invalid backends keep their share, which is answered 500. Never empty.
     pub backends: Vec<WeightedBackend>,
@@ -115,7 +115,7 @@ pub struct Forward {
     pub websocket: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WeightedBackend {
     pub weight: u32,
     pub target: WeightedTarget,
@@ -128,20 +128,20 @@ pub struct WeightedBackend {
     pub path_rewrite: Option<PathRewrite>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WeightedTarget {
     Cluster(ClusterKey),
     /// This share answers 500
     Invalid,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MirrorPlan {
     pub cluster: ClusterKey,
     pub fraction: Fraction,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PathRewrite {
     Full(Name),
     /// Replaces the prefix that the match named; only together with prefix matches
@@ -150,7 +150,7 @@ pub enum PathRewrite {
 
 /// `RequestRedirect`. What the specification derives from the listener (port, scheme) is filled in by translation, which knows
 /// the listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RedirectPlan {
     pub scheme: Option<Name>,
     pub hostname: Option<Name>,
@@ -160,7 +160,7 @@ pub struct RedirectPlan {
 }
 
 /// Filters that apply to the rule as a whole.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RuleFilters {
     pub request_headers: HeaderModifier,
     pub response_headers: HeaderModifier,

@@ -83,7 +83,7 @@ pub enum HttpFilter {
     Unknown(Name),
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HeaderModifier {
     pub set: Vec<(Name, Name)>,
     pub add: Vec<(Name, Name)>,
@@ -121,14 +121,14 @@ pub struct Mirror {
     pub fraction: Fraction,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fraction {
     pub numerator: u32,
     pub denominator: u32,
 }
 
 /// GEP-1767
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Cors {
     pub allow_origins: Vec<Name>,
     pub allow_credentials: bool,
