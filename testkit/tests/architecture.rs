@@ -54,8 +54,16 @@ const PURE_MAY_USE: [(&str, &str); 20] = [
 ];
 
 /// What a source of a pure crate must not say; clippy bans the rest by name (`hack/clippy-pure.toml`).
-const PURE_MUST_NOT_SAY: [&str; 8] =
-    ["async fn", "async move", ".await", "std::thread", "std::env", "std::fs", "std::process", "allow(clippy::disallowed"];
+const PURE_MUST_NOT_SAY: [&str; 8] = [
+    "async fn",
+    "async move",
+    ".await",
+    "std::thread",
+    "std::env",
+    "std::fs",
+    "std::process",
+    "allow(clippy::disallowed",
+];
 
 struct Package {
     directory: PathBuf,
@@ -148,7 +156,11 @@ fn pure_crates_do_no_input_or_output() {
             let code = product_code(text);
             lines += code.lines().count();
             for banned in PURE_MUST_NOT_SAY {
-                assert!(!code.contains(banned), "{} says `{banned}`: {name} is pure, this comes in as an argument", path.display());
+                assert!(
+                    !code.contains(banned),
+                    "{} says `{banned}`: {name} is pure, this comes in as an argument",
+                    path.display()
+                );
             }
         }
     }
