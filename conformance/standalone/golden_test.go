@@ -1,0 +1,158 @@
+package standalone
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/gateway-api/conformance"
+	"sigs.k8s.io/gateway-api/conformance/utils/suite"
+	"sigs.k8s.io/yaml"
+
+	"portolan.dev/conformance/standalone/storage"
+)
+
+// withGolden adds to a test, after its own function has passed and before its objects go, a comparison of their statuses with
+// testdata/<test>.yaml: the whole status, where the suite looks at a condition or two. Only for tests that send no request.
+func withGolden(test suite.ConformanceTest, store *storage.Store, traffic *traffic) suite.ConformanceTest {
+	run := test.Test
+	name, manifests := test.ShortName, test.Manifests
+	test.Test = func(t *testing.T, s *suite.ConformanceTestSuite) {
+		before := traffic.count.Load()
+		run(t, s)
+		if !t.Failed() && traffic.count.Load() == before {
+			compareStatuses(t, name, manifests, store)
+		}
+	}
+	return test
+}
+
+func compareStatuses(t *testing.T, name string, manifests []string, store *storage.Store) {
+	t.Helper()
+	keys := objectsWithStatus(t, manifests, store)
+	if len(keys) == 0 {
+		return
+	}
+	actual := settled(t, keys, store)
+	path := filepath.Join("testdata", name+".yaml")
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(actual), 0o644))
+		return
+	}
+	expected, err := os.ReadFile(path)
+	require.NoError(t, err, "run.sh -update writes goldens")
+	assert.Equal(t, string(expected), actual, "the statuses differ from %s", path)
+}
+
+// settled statuses: every condition speaks of its object's generation, and nothing changes for a while.
+func settled(t *testing.T, keys []storage.Key, store *storage.Store) string {
+	t.Helper()
+	last, unchanged := "", 0
+	for range 200 {
+		text, current := render(t, keys, store)
+		if current && text == last {
+			unchanged++
+		} else {
+			unchanged = 0
+		}
+		if last = text; unchanged == 5 {
+			return text
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	t.Errorf("the statuses do not settle:\n%s", last)
+	return last
+}
+
+// objectsWithStatus in the manifests, in their order.
+func objectsWithStatus(t *testing.T, manifests []string, store *storage.Store) []storage.Key {
+	t.Helper()
+	var keys []storage.Key
+	for _, object := range readManifests(t, manifests) {
+		group := object.GroupVersionKind().Group
+		if kind, ok := store.KindNamed(group, object.GetKind()); ok && kind.HasStatus {
+			keys = append(keys, storage.Key{Group: group, Plural: kind.Plural, Namespace: object.GetNamespace(), Name: object.GetName()})
+		}
+	}
+	return keys
+}
+
+func readManifests(t *testing.T, files []string) []unstructured.Unstructured {
+	t.Helper()
+	var objects []unstructured.Unstructured
+	for _, file := range files {
+		text, err := fs.ReadFile(conformance.Manifests, file)
+		require.NoError(t, err)
+		decoder := kyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+		for {
+			var object unstructured.Unstructured
+			if decoder.Decode(&object) != nil {
+				break
+			}
+			if len(object.Object) > 0 {
+				objects = append(objects, object)
+			}
+		}
+	}
+	return objects
+}
+
+// render what is the same in every run: no times, no messages (they are for people, and may be improved), no addresses. The second
+// result: whether all conditions are of the present generations.
+func render(t *testing.T, keys []storage.Key, store *storage.Store) (string, bool) {
+	t.Helper()
+	var text strings.Builder
+	current := true
+	for _, key := range keys {
+		fmt.Fprintf(&text, "---\n# %s %s/%s\n", key.Plural, key.Namespace, key.Name)
+		object, err := store.Get(key)
+		if err != nil {
+			text.WriteString("absent: true\n")
+			continue
+		}
+		generation := (&unstructured.Unstructured{Object: object}).GetGeneration()
+		status, _ := object["status"].(map[string]any)
+		current = current && status != nil
+		delete(status, "addresses")
+		reduce(status, generation, &current)
+		rendered, err := yaml.Marshal(status)
+		require.NoError(t, err)
+		text.Write(rendered)
+	}
+	return text.String(), current
+}
+
+// reduce conditions to "type status reason", ordered, wherever they stand in a status.
+func reduce(value any, generation int64, current *bool) {
+	switch value := value.(type) {
+	case map[string]any:
+		if conditions, ok := value["conditions"].([]any); ok {
+			lines := []any{}
+			for _, condition := range conditions {
+				condition, _ := condition.(map[string]any)
+				*current = *current && condition["observedGeneration"] == generation
+				lines = append(lines, fmt.Sprintf("%s=%s %s", condition["type"], condition["status"], condition["reason"]))
+			}
+			sort.Slice(lines, func(a, b int) bool { return lines[a].(string) < lines[b].(string) })
+			value["conditions"] = lines
+		}
+		for _, inner := range value {
+			reduce(inner, generation, current)
+		}
+	case []any:
+		for _, inner := range value {
+			reduce(inner, generation, current)
+		}
+	}
+}
