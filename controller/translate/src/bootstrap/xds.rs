@@ -1,0 +1,186 @@
+//! How Envoy reaches Portolan.
+
+use std::collections::HashMap;
+
+use portolan_proto::envoy::bootstrap::bootstrap::DynamicResources;
+use portolan_proto::envoy::cluster::Cluster;
+use portolan_proto::envoy::cluster::cluster::{ClusterDiscoveryType, DiscoveryType};
+use portolan_proto::envoy::core::api_config_source::ApiType;
+use portolan_proto::envoy::core::grpc_service::{EnvoyGrpc, TargetSpecifier};
+use portolan_proto::envoy::core::{
+    Address, ApiConfigSource, ApiVersion, BackoffStrategy, DataSource, GrpcService, Http2ProtocolOptions, KeepaliveSettings,
+    RetryPolicy, TransportSocket, data_source::Specifier, transport_socket,
+};
+use portolan_proto::envoy::endpoint::{
+    ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints, lb_endpoint::HostIdentifier,
+};
+use portolan_proto::envoy::http_protocol_options::HttpProtocolOptions;
+use portolan_proto::envoy::http_protocol_options::http_protocol_options::{
+    ExplicitHttpConfig, UpstreamProtocolOptions, explicit_http_config::ProtocolConfig,
+};
+use portolan_proto::envoy::matcher::{StringMatcher, string_matcher::MatchPattern};
+use portolan_proto::envoy::tls::common_tls_context::ValidationContextType;
+use portolan_proto::envoy::tls::subject_alt_name_matcher::SanType;
+use portolan_proto::envoy::tls::{
+    CertificateValidationContext, CommonTlsContext, SubjectAltNameMatcher, TlsCertificate, TlsParameters, UpstreamTlsContext,
+    tls_parameters::TlsProtocol,
+};
+use portolan_proto::envoy::{Any, Duration, pack_any};
+
+use crate::http_connection::seconds;
+use crate::{ADS, address};
+
+/// Name of the cluster that is Portolan itself.
+pub const XDS_CLUSTER: &str = "portolan/xds";
+
+/// Where Portolan serves xDS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum XdsServer {
+    /// A Unix socket, whose permissions say who may connect
+    Unix {
+        /// Of the socket, as the proxy sees it
+        path: String,
+    },
+    /// Over the network, both sides with certificates
+    Tcp {
+        /// Name or address
+        host: String,
+        /// Where Portolan listens
+        port: u16,
+        /// The proxy's credentials, and whom it trusts
+        tls: ServerTls,
+    },
+}
+
+/// Files and names for mutual TLS with Portolan, as the proxy sees them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerTls {
+    /// PEM file: the proxy's certificate with its chain
+    pub certificate: String,
+    /// PEM file: its key
+    pub private_key: String,
+    /// PEM file: the authorities that Portolan's certificate must come from
+    pub authorities: String,
+    /// The name that Portolan's certificate must have
+    pub server_name: String,
+}
+
+/// Listeners and clusters over one delta stream, on which everything else follows.
+pub fn dynamic_resources() -> DynamicResources {
+    let reconnect = BackoffStrategy {
+        base_interval: Some(Duration { seconds: 0, nanos: 100_000_000 }),
+        max_interval: Some(seconds(5)),
+    };
+    let server = EnvoyGrpc {
+        cluster_name: XDS_CLUSTER.into(),
+        // A new control plane is found within seconds, not after Envoy's half minute.
+        retry_policy: Some(RetryPolicy { retry_back_off: Some(reconnect), ..Default::default() }),
+        ..Default::default()
+    };
+    DynamicResources {
+        lds_config: Some(ADS),
+        cds_config: Some(ADS),
+        ads_config: Some(ApiConfigSource {
+            api_type: ApiType::DeltaGrpc.into(),
+            transport_api_version: ApiVersion::V3.into(),
+            grpc_services: vec![GrpcService {
+                target_specifier: Some(TargetSpecifier::EnvoyGrpc(server)),
+                ..Default::default()
+            }],
+            set_node_on_first_message_only: true,
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+pub fn cluster(server: &XdsServer) -> Cluster {
+    let (discovery, server_address, transport_socket) = match server {
+        XdsServer::Unix { path } => (DiscoveryType::Static, address::unix(path, 0), None),
+        XdsServer::Tcp { host, port, tls } => {
+            (DiscoveryType::StrictDns, address::socket(host, *port), Some(transport_socket(tls)))
+        }
+    };
+    Cluster {
+        name: XDS_CLUSTER.into(),
+        cluster_discovery_type: Some(ClusterDiscoveryType::Type(discovery.into())),
+        connect_timeout: Some(seconds(5)),
+        load_assignment: Some(one_endpoint(server_address)),
+        typed_extension_protocol_options: HashMap::from([(
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions".into(),
+            http2_with_keepalive(),
+        )]),
+        transport_socket,
+        ..Default::default()
+    }
+}
+
+fn one_endpoint(at: Address) -> ClusterLoadAssignment {
+    ClusterLoadAssignment {
+        cluster_name: XDS_CLUSTER.into(),
+        endpoints: vec![LocalityLbEndpoints {
+            lb_endpoints: vec![LbEndpoint {
+                host_identifier: Some(HostIdentifier::Endpoint(Endpoint { address: Some(at), ..Default::default() })),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
+/// Without keep-alive a proxy waits for a control plane whose node is gone until TCP gives up, a quarter of an hour.
+fn http2_with_keepalive() -> Any {
+    pack_any(HttpProtocolOptions {
+        upstream_protocol_options: Some(UpstreamProtocolOptions::ExplicitHttpConfig(ExplicitHttpConfig {
+            protocol_config: Some(ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions {
+                connection_keepalive: Some(KeepaliveSettings {
+                    interval: Some(seconds(30)),
+                    timeout: Some(seconds(10)),
+                    ..Default::default()
+                }),
+                ..Default::default()
+            })),
+        })),
+        ..Default::default()
+    })
+}
+
+fn transport_socket(tls: &ServerTls) -> TransportSocket {
+    let name = StringMatcher { match_pattern: Some(MatchPattern::Exact(tls.server_name.clone())), ..Default::default() };
+    let context = UpstreamTlsContext {
+        sni: tls.server_name.clone(),
+        common_tls_context: Some(CommonTlsContext {
+            tls_params: Some(TlsParameters {
+                tls_minimum_protocol_version: TlsProtocol::TlSv13.into(),
+                tls_maximum_protocol_version: TlsProtocol::TlSv13.into(),
+                ..Default::default()
+            }),
+            alpn_protocols: vec!["h2".into()],
+            tls_certificates: vec![TlsCertificate {
+                certificate_chain: Some(file(&tls.certificate)),
+                private_key: Some(file(&tls.private_key)),
+                ..Default::default()
+            }],
+            validation_context_type: Some(ValidationContextType::ValidationContext(CertificateValidationContext {
+                trusted_ca: Some(file(&tls.authorities)),
+                match_typed_subject_alt_names: vec![SubjectAltNameMatcher {
+                    san_type: SanType::Dns.into(),
+                    matcher: Some(name),
+                    ..Default::default()
+                }],
+                ..Default::default()
+            })),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    TransportSocket {
+        name: "envoy.transport_sockets.tls".into(),
+        config_type: Some(transport_socket::ConfigType::TypedConfig(pack_any(context))),
+    }
+}
+
+fn file(path: &str) -> DataSource {
+    DataSource { specifier: Some(Specifier::Filename(path.into())), ..Default::default() }
+}

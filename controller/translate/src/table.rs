@@ -1,0 +1,56 @@
+//! Route tables: everything of a RouteConfiguration but its virtual hosts.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use portolan_model::ir::TableId;
+use portolan_proto::envoy::route::RouteConfiguration;
+use portolan_proto::{Body, Content, HostTable, Resource, ResourceType, Version};
+use prost::Message;
+
+use crate::version::version;
+use crate::{key, origin};
+
+/// The encoded RouteConfiguration without virtual hosts.
+#[must_use]
+pub fn table_head(id: &TableId) -> Bytes {
+    head(&id.resource_name())
+}
+
+/// What the head adds to the version of its table.
+#[must_use]
+pub fn table_head_version(id: &TableId) -> Version {
+    version(ResourceType::Route, &id.resource_name())
+}
+
+/// The table of these hosts. `version` is the sum of [`table_head_version`] and of the hosts' versions, which the caller keeps, so
+/// that one host costs one addition.
+#[must_use]
+pub fn table(id: &TableId, hosts: HostTable, version: Version) -> Resource {
+    Resource {
+        key: key::table_key(id),
+        version,
+        body: Body::new(Content::Table(hosts)),
+        references: Arc::from([]),
+        origins: Arc::from([origin::of_gateway(&id.gateway)]),
+    }
+}
+
+/// A table without hosts, which answers 404 to everything. Every table that a listener names must exist: without an answer the
+/// listener stays closed (design invariant 4).
+#[must_use]
+pub fn not_found_table(id: &TableId) -> Resource {
+    table(id, HostTable::new(table_head(id)), table_head_version(id))
+}
+
+pub fn head(name: &str) -> Bytes {
+    let message = RouteConfiguration {
+        name: name.into(),
+        // `Host: example.com:8080` meets example.com, and the backend still sees the header as it was sent.
+        ignore_port_in_host_matching: true,
+        // Filters of a backend apply after those of its rule, so theirs is the last word.
+        most_specific_header_mutations_wins: true,
+        ..Default::default()
+    };
+    message.encode_to_vec().into()
+}

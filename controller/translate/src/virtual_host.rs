@@ -1,0 +1,82 @@
+//! Virtual hosts: what a request for one hostname meets, first match first.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use portolan_model::Name;
+use portolan_model::ir::{HostPlan, PlannedRoute};
+use portolan_proto::envoy::route::{
+    DirectResponseAction, Route, RouteMatch, VirtualHost, route::Action, route_match::PathSpecifier,
+};
+use portolan_proto::{ResourceType, Unit, VirtualHostBody};
+use prost::Message;
+
+use crate::version::version;
+use crate::{origin, route};
+
+/// Name of the route that answers where no rule matches: access logs show it.
+const OTHERWISE: &str = "portolan/otherwise";
+
+/// The listener as clients of a table see it: redirects derive their target from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TableContext {
+    /// Whether clients speak TLS
+    pub tls: bool,
+    /// The port that clients connect to
+    pub port: u16,
+}
+
+/// [`virtual_host_at`] for clients who see the ports that the listeners state.
+#[must_use]
+pub fn virtual_host(plan: &HostPlan, refused: &mut dyn FnMut(&PlannedRoute, u128) -> Option<()>) -> VirtualHostBody {
+    let context = TableContext { tls: plan.table.server.is_some(), port: plan.table.port };
+    virtual_host_at(plan, context, refused)
+}
+
+/// The virtual host of a hostname. `refused` says whether Envoy refused a route with this content ([`Unit::version`]) before: the
+/// match then answers 500, and where Envoy refuses even that (the fault is in what is matched), it is left out.
+#[must_use]
+pub fn virtual_host_at(
+    plan: &HostPlan,
+    context: TableContext,
+    refused: &mut dyn FnMut(&PlannedRoute, u128) -> Option<()>,
+) -> VirtualHostBody {
+    let mut units = Vec::with_capacity(plan.routes.len() + 1);
+    let mut clusters = BTreeSet::new();
+    for planned in &plan.routes {
+        let made = route::units(planned, &plan.host, context);
+        if !made.iter().any(|unit| refused(planned, unit.version.0).is_some()) {
+            clusters.extend(planned.rule.clusters().map(crate::cluster::name_of));
+            units.extend(made);
+            continue;
+        }
+        let substitute = route::substitute(planned);
+        if refused(planned, substitute.version.0).is_none() {
+            units.push(substitute);
+        }
+    }
+    units.push(otherwise(plan));
+    let head = VirtualHost { name: plan.host.to_string(), domains: vec![plan.host.to_string()], ..Default::default() };
+    let versions: Vec<u128> = units.iter().map(|unit| unit.version.0).collect();
+    VirtualHostBody {
+        name: Arc::clone(&plan.host),
+        head: head.encode_to_vec().into(),
+        routes: units.into(),
+        clusters: clusters.into_iter().collect::<Vec<Name>>().into(),
+        version: version(ResourceType::Route, &(&plan.host, versions)),
+    }
+}
+
+fn otherwise(plan: &HostPlan) -> Unit {
+    let message = Route {
+        name: OTHERWISE.into(),
+        r#match: Some(RouteMatch { path_specifier: Some(PathSpecifier::Prefix("/".into())), ..Default::default() }),
+        action: Some(Action::DirectResponse(DirectResponseAction { status: plan.otherwise.into(), body: None, ..Default::default() })),
+        ..Default::default()
+    };
+    Unit {
+        bytes: message.encode_to_vec().into(),
+        version: version(ResourceType::Route, &(OTHERWISE, plan.otherwise)),
+        origin: origin::of_gateway(&plan.table.gateway),
+    }
+}
