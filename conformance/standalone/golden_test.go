@@ -1,7 +1,6 @@
 package standalone
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	kyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/gateway-api/conformance"
 	"sigs.k8s.io/gateway-api/conformance/utils/suite"
 	"sigs.k8s.io/yaml"
@@ -94,16 +92,7 @@ func readManifests(t *testing.T, files []string) []unstructured.Unstructured {
 	for _, file := range files {
 		text, err := fs.ReadFile(conformance.Manifests, file)
 		require.NoError(t, err)
-		decoder := kyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
-		for {
-			var object unstructured.Unstructured
-			if decoder.Decode(&object) != nil {
-				break
-			}
-			if len(object.Object) > 0 {
-				objects = append(objects, object)
-			}
-		}
+		objects = append(objects, decodeAll(text)...)
 	}
 	return objects
 }

@@ -105,7 +105,7 @@ func TestSuite(t *testing.T) {
 // hurry shortens what only decides how long a failure takes, and polls faster. What the specification bounds (MaxTimeToConsistency)
 // stays at its conformant value or below.
 func hurry(timeouts *config.TimeoutConfig) {
-	const patience = 15 * time.Second
+	const patience = 10 * time.Second
 	for _, timeout := range []*time.Duration{
 		&timeouts.GatewayMustHaveAddress, &timeouts.GatewayMustHaveCondition, &timeouts.GatewayStatusMustHaveListeners,
 		&timeouts.GatewayListenersMustHaveConditions, &timeouts.ListenerSetMustHaveCondition,
