@@ -44,7 +44,7 @@ async fn traffic_flows_through_it_and_its_end_is_noticed() {
     proxy.ready(LIMIT).await.unwrap();
     let worker =
         |name, kind, endpoint: Endpoint| Worker::get(name, kind, endpoint, "http://a/", 100.0, backend("a")).unwrap();
-    let load = Load::start(vec![
+    let load = Load::start(&[
         worker("http1", Kind::KeepAlive, Endpoint::http1(listen)),
         worker("http2", Kind::Streams(2), Endpoint::http2(listen)),
         worker("websocket", Kind::Websocket, Endpoint::http1(listen)),
@@ -54,9 +54,7 @@ async fn traffic_flows_through_it_and_its_end_is_noticed() {
     // Envoy announces on every connection that it drains, and goes on serving: no failure, but new connections.
     proxy.admin_post("/healthcheck/fail").await.unwrap();
     load.further(200, LIMIT).await.unwrap();
-    if load.failed() > 0 {
-        panic!("{}", load.stop().await.unwrap());
-    }
+    assert_eq!(load.failed(), 0, "{}", load.stop().await.unwrap());
     assert!(proxy.stat("http.l.downstream_rq_total").await.unwrap().unwrap() >= 200);
     assert_eq!(proxy.stat("no.such.stat").await.unwrap(), None);
 

@@ -23,7 +23,7 @@ fn steady(kind: Kind, endpoint: Endpoint, uri: &str, expect: Expect) -> Worker {
 
 /// Runs one worker for so many requests.
 async fn load(worker: Worker, requests: u64) -> Report {
-    let load = Load::start(vec![worker]);
+    let load = Load::start(&[worker]);
     load.further(requests, LIMIT).await.unwrap();
     load.stop().await.unwrap()
 }
@@ -41,7 +41,7 @@ async fn every_kind_against_an_honest_server_fails_nothing() {
     let h1 = Endpoint::http1(plain.address());
     let expect = || backend("a");
 
-    let load = Load::start(vec![
+    let load = Load::start(&[
         Worker::get("http1", Kind::KeepAlive, h1.clone(), "http://a/", 200.0, expect()).unwrap(),
         Worker::post("http1 post", Kind::KeepAlive, h1.clone(), "http://a/p", 5000, 50.0, expect()).unwrap(),
         // Each answer announces the end of its connection.
@@ -123,7 +123,7 @@ async fn a_killed_server_fails_requests_of_every_kind() {
         let echo = named("a").await;
         // Slow answers, so that some are in flight when the server dies.
         let worker = steady(kind, Endpoint::new(echo.address(), protocol), "http://a/delay?ms=30", backend("a"));
-        let load = Load::start(vec![worker]);
+        let load = Load::start(&[worker]);
         load.further(10, LIMIT).await.unwrap();
         assert_eq!(load.failed(), 0, "{kind:?}");
         drop(echo);
@@ -157,8 +157,7 @@ async fn a_drained_http2_server_loses_no_request() {
 
     let mut current = named("a").await;
     *backend_address.lock().unwrap() = Some(current.address());
-    let load =
-        Load::start(vec![steady(Kind::Streams(5), Endpoint::http2(address), "http://a/delay?ms=10", backend("a"))]);
+    let load = Load::start(&[steady(Kind::Streams(5), Endpoint::http2(address), "http://a/delay?ms=10", backend("a"))]);
     for _ in 0..10 {
         load.further(20, LIMIT).await.unwrap();
         let next = named("a").await;
@@ -208,7 +207,7 @@ async fn connections_that_end_between_requests_are_replaced_but_not_those_that_e
         // 50 a second leave 20 ms between requests, in which the end arrives.
         let worker =
             Worker::get("steady", Kind::KeepAlive, Endpoint::http1(address), "http://a/", 50.0, backend("a")).unwrap();
-        let load = Load::start(vec![worker]);
+        let load = Load::start(&[worker]);
         load.further(20, LIMIT).await.unwrap();
         assert_eq!(load.failed(), 0, "announced: {announce}");
         cut.store(true, Ordering::Relaxed);

@@ -120,7 +120,7 @@ pub struct Load {
 
 impl Load {
     /// Starts the workers on the current tokio runtime; give a test that starts load a runtime with two threads.
-    pub fn start(workers: Vec<Worker>) -> Self {
+    pub fn start(workers: &[Worker]) -> Self {
         let (stop, stopped) = watch::channel(false);
         let live = Arc::new(Live::default());
         let mut tasks = JoinSet::new();

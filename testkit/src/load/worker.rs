@@ -18,7 +18,7 @@ const ATTEMPTS: u32 = 5;
 
 /// Starts the tasks of a worker: one, or one for each stream.
 pub(super) fn spawn(
-    worker: Worker,
+    worker: &Worker,
     stopped: &watch::Receiver<bool>,
     live: &Arc<Live>,
     tasks: &mut JoinSet<(&'static str, Tally)>,
