@@ -10,7 +10,7 @@ import (
 	"portolan.dev/conformance/standalone/storage"
 )
 
-// CopyStatuses from Portolan into the store, every 20 ms, until the returned function is called. In a cluster Portolan itself writes
+// CopyStatuses from Portolan into the store, every 50 ms, until the returned function is called. In a cluster Portolan itself writes
 // them.
 func (p *Portolan) CopyStatuses(store *storage.Store) (stop func()) {
 	done := make(chan struct{})
@@ -20,7 +20,7 @@ func (p *Portolan) CopyStatuses(store *storage.Store) (stop func()) {
 			select {
 			case <-done:
 				return
-			case <-time.After(20 * time.Millisecond):
+			case <-time.After(50 * time.Millisecond):
 			}
 			objects, err := p.Objects()
 			if err != nil {
