@@ -14,6 +14,7 @@ mod condition;
 pub mod ir;
 mod key;
 pub mod objects;
+pub mod read;
 
 pub use condition::{Condition, ConditionType, Reason};
 pub use key::{CONTROLLER_NAME, GATEWAY_GROUP, Kind, Name, NamespacedName, ObjectKey, PORTOLAN_GROUP};

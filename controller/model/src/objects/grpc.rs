@@ -1,6 +1,8 @@
 //! GRPCRoute.
 
-use super::{BackendRef, HeaderModifier, Meta, Mirror, ObjectRef, ParentRef, SessionPersistence, ValueMatch, ValueMatcher};
+use super::{
+    BackendRef, HeaderModifier, Meta, Mirror, ObjectRef, ParentRef, SessionPersistence, ValueMatch, ValueMatcher,
+};
 use crate::Name;
 
 /// `gateway.networking.k8s.io/v1` GRPCRoute, both channels.

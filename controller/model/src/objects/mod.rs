@@ -17,14 +17,14 @@ pub use core::{
     TransportProtocol,
 };
 pub use gateway::{
-    AllowedListeners, AllowedRoutes, CertificateRef, ClientValidation, FromNamespaces, Gateway, GatewayAddress, GatewayClass,
-    GatewayTls, Infrastructure, LabelSelector, LabelSelectorRequirement, ListenerSet, ListenerSpec, ListenerTls,
-    ParametersRef, Protocol, RouteGroupKind, SelectorOperator, TlsMode, ValidationMode,
+    AllowedListeners, AllowedRoutes, CertificateRef, ClientValidation, FromNamespaces, Gateway, GatewayAddress,
+    GatewayClass, GatewayTls, Infrastructure, LabelSelector, LabelSelectorRequirement, ListenerSet, ListenerSpec,
+    ListenerTls, ParametersRef, Protocol, RouteGroupKind, SelectorOperator, TlsMode, ValidationMode,
 };
 pub use grpc::{GrpcFilter, GrpcMatch, GrpcMethodMatch, GrpcRoute, GrpcRule};
 pub use http::{
-    BackendRef, Cors, ExternalAuth, Fraction, HeaderModifier, HttpFilter, HttpMatch, HttpRoute, HttpRule, Mirror, PathMatch,
-    PathModifier, Redirect, Retry, SessionPersistence, Timeouts, UrlRewrite, ValueMatch, ValueMatcher,
+    BackendRef, Cors, ExternalAuth, Fraction, HeaderModifier, HttpFilter, HttpMatch, HttpRoute, HttpRule, Mirror,
+    PathMatch, PathModifier, Redirect, Retry, SessionPersistence, Timeouts, UrlRewrite, ValueMatch, ValueMatcher,
 };
 pub use layer4::{L4Route, L4Rule};
 pub use policy::{BackendTlsPolicy, GrantFrom, GrantTo, PolicyTarget, ReferenceGrant, SubjectAltName};

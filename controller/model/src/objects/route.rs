@@ -28,7 +28,10 @@ impl ObjectRef {
     /// The full name, seen from an object in `namespace`.
     #[must_use]
     pub fn resolve(&self, namespace: &Name) -> NamespacedName {
-        NamespacedName { namespace: self.namespace.clone().unwrap_or_else(|| namespace.clone()), name: self.name.clone() }
+        NamespacedName {
+            namespace: self.namespace.clone().unwrap_or_else(|| namespace.clone()),
+            name: self.name.clone(),
+        }
     }
 }
 
@@ -55,6 +58,9 @@ impl ParentRef {
     /// The full name, seen from an object in `namespace`.
     #[must_use]
     pub fn resolve(&self, namespace: &Name) -> NamespacedName {
-        NamespacedName { namespace: self.namespace.clone().unwrap_or_else(|| namespace.clone()), name: self.name.clone() }
+        NamespacedName {
+            namespace: self.namespace.clone().unwrap_or_else(|| namespace.clone()),
+            name: self.name.clone(),
+        }
     }
 }

@@ -1,0 +1,34 @@
+//! Judges objects: one JSON object per line comes in, one verdict per line goes out.
+//!
+//! ```text
+//! {"standard":true,"experimental":false,"unknown":["spec.foo"],"violations":["…"],"read":true}
+//! ```
+//!
+//! `conformance/crds` compares these verdicts with an API server's.
+
+use std::error::Error;
+use std::io::{self, BufRead as _, Write as _};
+
+use portolan_model::read::{self, Channel, Severity};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut output = io::BufWriter::new(io::stdout().lock());
+    for line in io::stdin().lock().lines() {
+        let manifest = read::json(&serde_json::from_str(&line?)?);
+        let accepts = |channel| !manifest.violations.iter().any(|violation| violation.refused_by(channel));
+        let unknown = manifest.violations.iter().filter(|violation| {
+            violation.severity == Severity::Warning && violation.message.starts_with("unknown field")
+        });
+        let unknown: Vec<_> = unknown.map(|violation| violation.field.as_str()).collect();
+        let violations: Vec<_> = manifest.violations.iter().map(ToString::to_string).collect();
+        let verdict = serde_json::json!({
+            "standard": accepts(Channel::Standard),
+            "experimental": accepts(Channel::Experimental),
+            "unknown": unknown,
+            "violations": violations,
+            "read": manifest.object.is_some(),
+        });
+        writeln!(output, "{verdict}")?;
+    }
+    Ok(())
+}
