@@ -6,7 +6,7 @@ use http::{Request, StatusCode};
 use portolan_testkit::certs::Authority;
 use portolan_testkit::client::{Cause, Endpoint, Protocol, get, send};
 use portolan_testkit::echo::{GRPC_SERVICE, body_hash, grpc_call};
-use portolan_testkit::{Echo, EchoOptions};
+use portolan_testkit::{Echo, EchoOptions, Process};
 
 async fn named(name: &str) -> Echo {
     Echo::start(EchoOptions::named(name)).await.unwrap()
@@ -123,4 +123,18 @@ async fn draining_finishes_what_is_in_hand() {
     assert_eq!(slow.await.unwrap().unwrap().status, StatusCode::OK);
     let request = Request::get("http://a/").body(Bytes::new()).unwrap();
     assert_eq!(send(&Endpoint::http1(address), request).await.unwrap_err().cause, Cause::Connect);
+}
+
+#[tokio::test]
+async fn the_program_serves_until_it_is_interrupted() {
+    let limit = std::time::Duration::from_secs(10);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_portolan-echo"));
+    command.args(["--listen", "127.0.0.1:0", "--name", "cart", "--namespace", "shop"]);
+    let mut program = Process::start(command).unwrap();
+    program.wait_for_log("\n", limit).await.unwrap();
+    let address: std::net::SocketAddr = program.log().trim().strip_prefix("listening on ").unwrap().parse().unwrap();
+    let answer = get(&Endpoint::http1(address), "http://a/").await.unwrap().answer().unwrap();
+    assert_eq!((answer.service.as_str(), answer.namespace.as_str(), answer.pod.as_str()), ("cart", "shop", "cart"));
+    program.signal("INT").unwrap();
+    assert!(program.wait(limit).await.unwrap().success());
 }

@@ -1,0 +1,73 @@
+//! The scripts under hack/ that others rely on.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn script(name: &str) -> Command {
+    Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../hack").join(name))
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+#[test]
+fn counts_add_up_over_test_binaries_and_none_is_a_failure() {
+    let count = |log: &str| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), log).unwrap();
+        script("count.sh").arg(file.path()).output().unwrap()
+    };
+    let line = |passed, failed| {
+        format!(
+            "test result: ok. {passed} passed; {failed} failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.17s\n"
+        )
+    };
+    let counted = count(&(line(15, 0) + "noise\n" + &line(0, 0) + &line(4, 2)));
+    assert!(counted.status.success());
+    assert_eq!(stdout(&counted), "test binaries: 2\n19 passed, 2 failed, 3 skipped");
+    assert!(!count("nothing ran\n").status.success());
+}
+
+#[test]
+fn a_given_envoy_is_taken_or_refused_by_name() {
+    let given = |path: &str| script("envoy.sh").env("PORTOLAN_ENVOY", path).output().unwrap();
+    let taken = given("/bin/sh");
+    assert_eq!((taken.status.success(), stdout(&taken)), (true, "/bin/sh".to_owned()));
+    let refused = given("/no/such/envoy");
+    assert!(!refused.status.success());
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(words.contains("/no/such/envoy") && words.contains("PORTOLAN_ENVOY"), "{words}");
+}
+
+#[test]
+fn without_python_the_message_says_what_to_install() {
+    // A PATH with the shell's tools and nothing else.
+    let tools = tempfile::tempdir().unwrap();
+    for tool in ["bash", "env", "dirname", "uname", "mkdir", "mktemp", "rm"] {
+        let found = ["/usr/bin", "/bin"]
+            .iter()
+            .map(|place| PathBuf::from(place).join(tool))
+            .find(|path| path.exists())
+            .unwrap();
+        std::os::unix::fs::symlink(found, tools.path().join(tool)).unwrap();
+    }
+    let cache = tempfile::tempdir().unwrap();
+    let output = script("envoy.sh")
+        .env_remove("PORTOLAN_ENVOY")
+        .env("XDG_CACHE_HOME", cache.path())
+        .env("PATH", tools.path())
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success()
+            && words.contains("python3 is not on PATH")
+            && words.contains("apt-get install python3"),
+        "{words}"
+    );
+    let left: Vec<_> =
+        std::fs::read_dir(cache.path().join("portolan")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["envoy-1.40.0"], "no staging directory is left behind");
+}
