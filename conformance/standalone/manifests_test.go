@@ -3,6 +3,7 @@ package standalone
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -21,10 +22,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/gateway-api/conformance"
 	"sigs.k8s.io/gateway-api/conformance/utils/kubernetes"
 	"sigs.k8s.io/gateway-api/conformance/utils/suite"
 	"sigs.k8s.io/yaml"
+
+	"portolan.dev/conformance/standalone/storage"
 )
 
 const (
@@ -37,7 +41,7 @@ var answers = []int{0, 1}
 
 // TestManifests puts every manifest of the suite, of supported kinds and others, together with the base objects through
 // `portolan check`, which must be able to read it; `portolan translate`, whose result Envoy must accept; and writes down what is not
-// right or not supported about its objects, by object, condition and reason. manifests.txt is the golden of that.
+// right or not supported about its objects. manifests.txt is the golden of that.
 func TestManifests(t *testing.T) {
 	portolan, envoy := binaries(t)
 	var files []string
@@ -90,15 +94,17 @@ func judge(t *testing.T, portolan string, validator *validator, base, file strin
 		}
 		write(t, filepath.Join(directory, name), string(text))
 	}
+	name := "base.yaml"
 	if file != baseManifests {
-		write(t, filepath.Join(directory, "test.yaml"), prepared(t, file))
+		name = "test.yaml"
+		write(t, filepath.Join(directory, name), prepared(t, file))
 	}
 
-	output, err := run(answers, portolan, "check", directory, "-o", "yaml")
+	output, err := run(answers, portolan, "check", directory, "-o", "json")
 	if !assert.NoError(t, err, "%s: portolan check", file) {
 		return ""
 	}
-	report := fmt.Sprintf("%s\n%s", file, shortcomings(t, file, output))
+	report := fmt.Sprintf("%s\n%s", file, shortcomings(t, file, name, output))
 
 	configurations := t.TempDir()
 	if _, err := run(answers, portolan, "translate", directory, "-o", "envoy", "-d", configurations, "--show-secrets"); !assert.NoError(t, err, "%s: portolan translate", file) {
@@ -113,55 +119,52 @@ func judge(t *testing.T, portolan string, validator *validator, base, file strin
 	return report
 }
 
-// shortcomings of a file's own objects: their conditions that are not good. Every object that has a status must have conditions:
-// nothing is passed over in silence.
-func shortcomings(t *testing.T, file string, checked []byte) string {
-	statuses := map[string]map[string]any{}
-	for _, object := range decodeAll(checked) {
-		status, _ := object.Object["status"].(map[string]any)
-		statuses[identity(object)] = status
-	}
-	var text strings.Builder
-	for _, object := range readManifests(t, []string{file}) {
-		status, known := statuses[identity(object)]
-		assert.True(t, known || !strings.Contains(object.GetAPIVersion(), "gateway.networking"), "%s: %s is not in the output of check", file, identity(object))
-		for _, line := range notGood(status, "") {
-			fmt.Fprintf(&text, "    %s: %s\n", identity(object), line)
-		}
-	}
-	return text.String()
+// checked is the output of `portolan check -o json`.
+type checked struct {
+	Findings []struct {
+		Error   bool   `json:"error"`
+		File    string `json:"file"`
+		Object  string `json:"object"`
+		Field   string `json:"field"`
+		Message string `json:"message"`
+	} `json:"findings"`
+	Objects []storage.Object `json:"objects"`
 }
 
-// notGood conditions anywhere in a status, with the listener they belong to. Conflicted and the like are bad when True.
-func notGood(value any, place string) []string {
-	var lines []string
-	switch value := value.(type) {
-	case map[string]any:
-		if name, ok := value["name"].(string); ok {
-			place = "listener " + name + ": "
+// shortcomings of a file's own objects: what Portolan finds. Every object of Portolan's kinds must be in its answer, and have a status
+// where its kind has one: nothing is passed over in silence.
+func shortcomings(t *testing.T, file, name string, output []byte) string {
+	var answer checked
+	if !assert.NoError(t, json.Unmarshal(output, &answer), "%s: %s", file, output) {
+		return ""
+	}
+	statuses := map[string]any{}
+	for _, object := range answer.Objects {
+		statuses[identity(unstructured.Unstructured{Object: object})] = object["status"]
+	}
+	for _, object := range readManifests(t, []string{file}) {
+		if !strings.HasPrefix(object.GetAPIVersion(), gatewayv1.GroupName+"/") {
+			continue
 		}
-		conditions, _ := value["conditions"].([]any)
-		for _, condition := range conditions {
-			condition, _ := condition.(map[string]any)
-			good := "True"
-			switch condition["type"] {
-			case "Conflicted", "OverlappingTLSConfig", "PartiallyInvalid", "InsecureFrontendValidationMode":
-				good = "False"
-			}
-			// No Envoy runs here, so nothing is programmed: Pending says just that.
-			if condition["status"] != good && condition["reason"] != "Pending" {
-				lines = append(lines, fmt.Sprintf("%s%s=%s %s: %s", place, condition["type"], condition["status"], condition["reason"], condition["message"]))
-			}
-		}
-		for _, field := range []string{"listeners", "parents", "ancestors"} {
-			lines = append(lines, notGood(value[field], place)...)
-		}
-	case []any:
-		for _, element := range value {
-			lines = append(lines, notGood(element, place)...)
+		status, known := statuses[identity(object)]
+		assert.True(t, known, "%s: %s is not in the answer of check", file, identity(object))
+		// A route whose parents are Services (a mesh) is none of Portolan's.
+		if object.GetKind() != "ReferenceGrant" && !strings.Contains(file, "mesh/") {
+			assert.NotNil(t, status, "%s: %s has no status", file, identity(object))
 		}
 	}
-	return lines
+	var text strings.Builder
+	for _, finding := range answer.Findings {
+		if filepath.Base(finding.File) != name {
+			continue
+		}
+		severity := "warning"
+		if finding.Error {
+			severity = "error"
+		}
+		fmt.Fprintf(&text, "    %s: %s: %s: %s\n", severity, finding.Object, finding.Field, finding.Message)
+	}
+	return text.String()
 }
 
 // validator asks Envoy about a configuration, once for each content: most files leave most of the base Gateways as they are.

@@ -42,8 +42,9 @@ func Start(program, manifests, work string) (*Portolan, error) {
 		return nil, err
 	}
 	p := &Portolan{LogFile: log.Name(), admin: admin, ended: make(chan struct{}), log: log}
-	p.process = exec.Command(program, "run", manifests, "--loopback", "--admin", admin)
-	p.process.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+work, "NO_COLOR=1")
+	p.process = exec.Command(program, "run", manifests, "--loopback", "--admin", admin,
+		"--runtime-dir", filepath.Join(work, "run"), "--envoy-concurrency", "1", "--drain-limit", "0")
+	p.process.Env = append(os.Environ(), "NO_COLOR=1")
 	p.process.Stdout, p.process.Stderr = log, log
 	// Its own group, and an orderly end should the test be killed: Portolan stops its Envoys on SIGTERM, not on SIGKILL.
 	p.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
