@@ -24,9 +24,15 @@ fn counts_add_up_over_test_binaries_and_none_is_a_failure() {
             "test result: ok. {passed} passed; {failed} failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.17s\n"
         )
     };
-    let counted = count(&(line(15, 0) + "noise\n" + &line(0, 0) + &line(4, 2)));
+    let counted = count(
+        &(line(15, 0)
+            + "noise\n"
+            + &line(0, 0)
+            + &line(4, 2)
+            + "--- PASS: TestGo (0.00s)\n    --- PASS: TestGo/sub (0.00s)\n"),
+    );
     assert!(counted.status.success());
-    assert_eq!(stdout(&counted), "test binaries: 2\n19 passed, 2 failed, 3 skipped");
+    assert_eq!(stdout(&counted), "2 test binaries of Rust, 1 tests of Go\n20 passed, 2 failed, 3 skipped");
     assert!(!count("nothing ran\n").status.success());
 }
 
