@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use portolan_testkit::certs::Authority;
 use portolan_testkit::client::{Cause, Endpoint, Protocol};
-use portolan_testkit::load::{Expect, Kind, Load, Report, Worker, backend, backends};
+use portolan_testkit::load::{Expect, Kind, Load, Mix, Report, Worker, backend, backends};
 use portolan_testkit::{Echo, EchoOptions};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -35,40 +35,19 @@ async fn every_kind_against_an_honest_server_fails_nothing() {
     let pair = authority.server(&["a.example"]).unwrap();
     let secure =
         Echo::start(EchoOptions { tls: Some(pair.server_config().unwrap()), ..EchoOptions::named("a") }).await.unwrap();
-    let tls = |protocol, alpn| {
-        Endpoint::new(secure.address(), protocol).tls(authority.client_config(&[alpn]).unwrap(), "a.example").unwrap()
-    };
+    let expect = backend("a");
+    let mix =
+        Mix { http: plain.address(), https: Some((secure.address(), &authority)), host: "a.example", expect: &expect };
+    let mut workers = mix.workers().unwrap();
     let h1 = Endpoint::http1(plain.address());
-    let expect = || backend("a");
+    let wss = Endpoint::http1(secure.address()).tls(authority.client_config(&[]).unwrap(), "a.example").unwrap();
+    // Each answer announces the end of its connection.
+    workers.push(Worker::get("close", Kind::KeepAlive, h1, "http://a/close", 50.0, expect.clone()).unwrap());
+    workers.push(
+        Worker::get("websocket tls", Kind::Websocket, wss, "https://a.example/ws", 20.0, expect.clone()).unwrap(),
+    );
 
-    let load = Load::start(&[
-        Worker::get("http1", Kind::KeepAlive, h1.clone(), "http://a/", 200.0, expect()).unwrap(),
-        Worker::post("http1 post", Kind::KeepAlive, h1.clone(), "http://a/p", 5000, 50.0, expect()).unwrap(),
-        // Each answer announces the end of its connection.
-        Worker::get("http1 close", Kind::KeepAlive, h1.clone(), "http://a/close", 50.0, expect()).unwrap(),
-        Worker::get("http2", Kind::Streams(4), Endpoint::http2(plain.address()), "http://a/", 200.0, expect()).unwrap(),
-        Worker::get("http2 tls", Kind::Streams(2), tls(Protocol::Http2, "h2"), "https://a.example/", 100.0, expect())
-            .unwrap(),
-        Worker::get(
-            "new tls",
-            Kind::NewConnection,
-            tls(Protocol::Http1, "http/1.1"),
-            "https://a.example/",
-            30.0,
-            expect(),
-        )
-        .unwrap(),
-        Worker::get("websocket", Kind::Websocket, h1, "http://a/ws", 50.0, expect()).unwrap(),
-        Worker::get(
-            "websocket tls",
-            Kind::Websocket,
-            tls(Protocol::Http1, "http/1.1"),
-            "https://a.example/ws",
-            20.0,
-            expect(),
-        )
-        .unwrap(),
-    ]);
+    let load = Load::start(&workers);
     tokio::time::sleep(Duration::from_secs(3)).await;
     let live = (load.sent(), load.failed());
     let report = load.stop().await.unwrap();
@@ -83,7 +62,7 @@ async fn every_kind_against_an_honest_server_fails_nothing() {
         "{report}"
     );
     assert_eq!(connections("new tls"), report.workers["new tls"].sent, "{report}");
-    assert!(connections("http1 close") >= report.workers["http1 close"].sent, "{report}");
+    assert!(connections("close") >= report.workers["close"].sent, "{report}");
     assert!(report.workers.values().all(|tally| tally.latency(0.5) > Duration::ZERO), "{report}");
 }
 

@@ -10,6 +10,7 @@
 //! Latencies count from when a request was due, not from when it could be sent: a stall shows in every request that it delayed.
 
 mod expect;
+mod mix;
 mod report;
 mod websocket;
 mod worker;
@@ -24,6 +25,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use expect::{Expect, backend, backends};
+pub use mix::Mix;
 pub use report::{Failures, Report, Tally};
 
 use crate::client::Endpoint;
