@@ -1,0 +1,24 @@
+//! The protocol as a pure state machine.
+//!
+//! ```text
+//! Fleet ── Snapshot (shared)
+//!   └─ Stream, one per proxy ── per type: Subscribed (a bit per name), Exceptions (where it differs), one Outstanding response
+//!        ├─ stream: requests in          ├─ plan: responses out
+//!        └─ probing: Probe, Search: which part of a refused table is to blame
+//! ```
+
+pub(crate) mod event;
+mod exception;
+pub(crate) mod fleet;
+pub(crate) mod limits;
+mod names;
+mod per_type;
+mod plan;
+pub(crate) mod probe;
+mod probing;
+mod search;
+pub(crate) mod stream;
+mod wire_version;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! The gRPC service: `DeltaAggregatedResources` over any kind of connection.
+
+use std::convert::Infallible;
+use std::future::{self, Future};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::Stream;
+use portolan_proto::DeltaResponse;
+use portolan_proto::envoy::discovery::DeltaDiscoveryRequest;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::body::Body;
+use tonic::codegen::{Body as HttpBody, StdError};
+use tonic::server::{Grpc, NamedService, StreamingService};
+use tonic::transport::server::Connected;
+use tonic::{Code, Request, Response, Status, Streaming};
+
+use crate::codec::DeltaCodec;
+use crate::pump;
+use crate::server::{Inner, Server};
+use crate::transition::FleetName;
+
+type Identify = Arc<dyn Fn(&http::Extensions) -> Option<FleetName> + Send + Sync>;
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+const METHOD: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
+
+impl Server {
+    /// Serves connections until `shutdown` ends, then lets the open streams go.
+    ///
+    /// `identify` says by the credentials of a connection which fleet it belongs to; `None` refuses it. Nothing that the proxy says
+    /// of itself is asked (design invariant 7: `node.id` is not trusted).
+    pub async fn serve<S, IO, Info>(
+        &self,
+        incoming: S,
+        identify: impl Fn(&Info) -> Option<FleetName> + Send + Sync + 'static,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), tonic::transport::Error>
+    where
+        S: Stream<Item = io::Result<IO>> + Send,
+        IO: AsyncRead + AsyncWrite + Connected<ConnectInfo = Info> + Unpin + Send + 'static,
+        Info: Clone + Send + Sync + 'static,
+    {
+        let identify: Identify = Arc::new(move |extensions| identify(extensions.get::<Info>()?));
+        let service = Service { server: Arc::clone(&self.inner), identify };
+        let (interval, timeout) = self.inner.options.keepalive;
+        tonic::transport::Server::builder()
+            .http2_keepalive_interval(Some(interval))
+            .http2_keepalive_timeout(Some(timeout))
+            .add_service(service)
+            .serve_with_incoming_shutdown(incoming, shutdown)
+            .await
+    }
+}
+
+#[derive(Clone)]
+struct Service {
+    server: Arc<Inner>,
+    identify: Identify,
+}
+
+impl NamedService for Service {
+    const NAME: &'static str = "envoy.service.discovery.v3.AggregatedDiscoveryService";
+}
+
+impl<B> tower::Service<http::Request<B>> for Service
+where
+    B: HttpBody + Send + 'static,
+    B::Error: Into<StdError> + Send + 'static,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        if request.uri().path() != METHOD {
+            let status = Status::new(Code::Unimplemented, "only DeltaAggregatedResources is served");
+            return Box::pin(future::ready(Ok(status.into_http())));
+        }
+        let service = self.clone();
+        let limit = self.server.options.request_bytes;
+        Box::pin(async move {
+            let mut grpc = Grpc::new(DeltaCodec).max_decoding_message_size(limit);
+            Ok(grpc.streaming(service, request).await)
+        })
+    }
+}
+
+impl StreamingService<DeltaDiscoveryRequest> for Service {
+    type Response = DeltaResponse;
+    type ResponseStream = ReceiverStream<Result<DeltaResponse, Status>>;
+    type Future = future::Ready<Result<Response<Self::ResponseStream>, Status>>;
+
+    fn call(&mut self, request: Request<Streaming<DeltaDiscoveryRequest>>) -> Self::Future {
+        let Some(fleet) = (self.identify)(request.extensions()) else {
+            return future::ready(Err(Status::permission_denied("these credentials belong to no fleet")));
+        };
+        let (outbound, responses) = mpsc::channel(pump::WAITING);
+        tokio::spawn(pump::run(Arc::clone(&self.server), fleet, request.into_inner(), outbound));
+        future::ready(Ok(Response::new(ReceiverStream::new(responses))))
+    }
+}
