@@ -12,7 +12,7 @@ fn endpoints(count: usize, version: u128) -> Vec<Change> {
 }
 
 #[test]
-fn two_hundred_streams_in_step_over_ten_thousand_resources_cost_little() {
+fn a_stream_in_step_over_ten_thousand_resources_costs_little() {
     let (clusters, tables) = (4_000, 1_000);
     let names = |kind, prefix: &str, count: usize| -> Vec<Change> {
         (0..count).map(|index| set(resource(kind, &format!("{prefix}-{index}"), 1, &[]))).collect()
@@ -20,7 +20,7 @@ fn two_hundred_streams_in_step_over_ten_thousand_resources_cost_little() {
     let changes = [names(Cluster, "c", clusters), names(Route, "t", tables), endpoints(5_000, 1)].concat();
     let mut bench = Bench::new(changes);
     let now = bench.now;
-    for id in (0..200).map(|index| StreamId(100 + index)) {
+    for id in (0..4).map(|index| StreamId(100 + index)) {
         bench.fleet.open(id);
         for (kind, prefix, count) in [(Cluster, "", 0), (Endpoints, "backend-0", 5_000), (Route, "t-", tables)] {
             let names: Vec<_> = (0..count)
@@ -33,7 +33,7 @@ fn two_hundred_streams_in_step_over_ten_thousand_resources_cost_little() {
             }
         }
     }
-    for id in (0..200).map(|index| StreamId(100 + index)) {
+    for id in (0..4).map(|index| StreamId(100 + index)) {
         assert_eq!(bench.fleet.stream_state(id), Some(StreamState::InStep));
         let size = size_of::<crate::core::stream::Stream>() + bench.fleet.stream(id).unwrap().heap();
         assert!(size < 5_000, "{size} bytes");
