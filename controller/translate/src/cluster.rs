@@ -132,7 +132,10 @@ fn named_hosts(cluster: &str, hosts: &[(Name, u16)]) -> ClusterLoadAssignment {
     };
     ClusterLoadAssignment {
         cluster_name: cluster.into(),
-        endpoints: vec![LocalityLbEndpoints { lb_endpoints: hosts.iter().map(endpoint).collect(), ..Default::default() }],
+        endpoints: vec![LocalityLbEndpoints {
+            lb_endpoints: hosts.iter().map(endpoint).collect(),
+            ..Default::default()
+        }],
         ..Default::default()
     }
 }

@@ -43,7 +43,9 @@ fn used_endpoints(plan: &EndpointsPlan) -> Vec<(&Name, Vec<&EndpointAddress>)> {
     let used = |endpoint: &&EndpointPlan| !(any_ready && endpoint.draining);
     plan.localities
         .iter()
-        .map(|locality| (&locality.zone, locality.endpoints.iter().filter(used).map(|endpoint| &endpoint.address).collect()))
+        .map(|locality| {
+            (&locality.zone, locality.endpoints.iter().filter(used).map(|endpoint| &endpoint.address).collect())
+        })
         .filter(|(_, addresses): &(_, Vec<_>)| !addresses.is_empty())
         .collect()
 }

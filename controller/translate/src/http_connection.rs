@@ -1,8 +1,9 @@
 //! The HTTP connection manager: what is done to a request before any route.
 
-use portolan_proto::envoy::core::{Http2ProtocolOptions, HttpProtocolOptions};
+use portolan_proto::envoy::core::{CidrRange, Http2ProtocolOptions, HttpProtocolOptions};
 use portolan_proto::envoy::hcm::http_connection_manager::{
-    CodecType, InternalAddressConfig, PathWithEscapedSlashesAction, RouteSpecifier, ServerHeaderTransformation, UpgradeConfig,
+    CodecType, InternalAddressConfig, PathWithEscapedSlashesAction, RouteSpecifier, ServerHeaderTransformation,
+    UpgradeConfig,
 };
 use portolan_proto::envoy::hcm::{HttpConnectionManager, HttpFilter, Rds, http_filter::ConfigType};
 use portolan_proto::envoy::listener::{Filter, filter};
@@ -50,8 +51,7 @@ fn connection_manager(stat_prefix: &str, table: &str) -> HttpConnectionManager {
         // The client is who connects: what it says in X-Forwarded-For is passed on but not believed.
         use_remote_address: Some(BoolValue { value: true }),
         xff_num_trusted_hops: 0,
-        // No address counts as internal: x-envoy-* headers of clients are removed.
-        internal_address_config: Some(InternalAddressConfig::default()),
+        internal_address_config: Some(nobody_internal()),
         normalize_path: Some(BoolValue { value: true }),
         merge_slashes: true,
         path_with_escaped_slashes_action: PathWithEscapedSlashesAction::UnescapeAndRedirect.into(),
@@ -70,6 +70,19 @@ fn connection_manager(stat_prefix: &str, table: &str) -> HttpConnectionManager {
         request_headers_timeout: Some(seconds(REQUEST_HEADERS_SECONDS)),
         // The backend's own `Server` header, or none.
         server_header_transformation: ServerHeaderTransformation::PassThrough.into(),
+        ..Default::default()
+    }
+}
+
+/// Clients inside are no more to be trusted than others: behind a load balancer everybody has an internal address, and `x-envoy-*`
+/// headers of an internal client would set timeouts and retries. Without any range Envoy takes the private ones, so there is one that
+/// no client can have (the broadcast address).
+fn nobody_internal() -> InternalAddressConfig {
+    InternalAddressConfig {
+        cidr_ranges: vec![CidrRange {
+            address_prefix: "255.255.255.255".into(),
+            prefix_len: Some(UInt32Value { value: 32 }),
+        }],
         ..Default::default()
     }
 }

@@ -81,7 +81,11 @@ fn served_chains(plan: &ListenerPlan) -> Vec<ServedChain<'_>> {
     let mut chains = Vec::new();
     for chain in plan.chains.iter().filter(|chain| !plan.tls || !chain.certificates.is_empty()) {
         let server_names: Vec<&Name> = chain.server_names.iter().filter(|name| claimed.insert(*name)).collect();
-        let taken = if chain.server_names.is_empty() { std::mem::replace(&mut claimed_rest, true) } else { server_names.is_empty() };
+        let taken = if chain.server_names.is_empty() {
+            std::mem::replace(&mut claimed_rest, true)
+        } else {
+            server_names.is_empty()
+        };
         if taken {
             continue;
         }

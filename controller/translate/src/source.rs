@@ -1,6 +1,8 @@
 //! Where Envoy gets what a resource names: always from the stream that delivered the resource.
 
-use portolan_proto::envoy::core::{AggregatedConfigSource, ApiVersion, ConfigSource, config_source::ConfigSourceSpecifier};
+use portolan_proto::envoy::core::{
+    AggregatedConfigSource, ApiVersion, ConfigSource, config_source::ConfigSourceSpecifier,
+};
 
 /// The one ConfigSource in everything Portolan sends.
 ///

@@ -48,8 +48,6 @@ pub fn head(name: &str) -> Bytes {
         name: name.into(),
         // `Host: example.com:8080` meets example.com, and the backend still sees the header as it was sent.
         ignore_port_in_host_matching: true,
-        // Filters of a backend apply after those of its rule, so theirs is the last word.
-        most_specific_header_mutations_wins: true,
         ..Default::default()
     };
     message.encode_to_vec().into()

@@ -2,10 +2,10 @@
 
 use portolan_model::NamespacedName;
 use portolan_proto::envoy::core::{TransportSocket, transport_socket::ConfigType};
+use portolan_proto::envoy::pack_any;
 use portolan_proto::envoy::tls::{
     CommonTlsContext, DownstreamTlsContext, SdsSecretConfig, TlsParameters, tls_parameters::TlsProtocol,
 };
-use portolan_proto::envoy::pack_any;
 
 use crate::{ADS, key};
 

@@ -71,7 +71,11 @@ fn otherwise(plan: &HostPlan) -> Unit {
     let message = Route {
         name: OTHERWISE.into(),
         r#match: Some(RouteMatch { path_specifier: Some(PathSpecifier::Prefix("/".into())), ..Default::default() }),
-        action: Some(Action::DirectResponse(DirectResponseAction { status: plan.otherwise.into(), body: None, ..Default::default() })),
+        action: Some(Action::DirectResponse(DirectResponseAction {
+            status: plan.otherwise.into(),
+            body: None,
+            ..Default::default()
+        })),
         ..Default::default()
     };
     Unit {

@@ -54,8 +54,7 @@ pub fn bootstrap(options: &BootstrapOptions) -> Bootstrap {
         node: Some(Node {
             id: options.node_id.clone(),
             cluster: options.node_cluster.clone(),
-            locality: (!options.zone.is_empty())
-                .then(|| Locality { zone: options.zone.clone(), ..Default::default() }),
+            locality: (!options.zone.is_empty()).then(|| Locality { zone: options.zone.clone(), ..Default::default() }),
             ..Default::default()
         }),
         admin: Some(Admin { address: Some(address::unix(&options.admin_socket, 0o600)), ..Default::default() }),

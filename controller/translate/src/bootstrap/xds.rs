@@ -8,8 +8,8 @@ use portolan_proto::envoy::cluster::cluster::{ClusterDiscoveryType, DiscoveryTyp
 use portolan_proto::envoy::core::api_config_source::ApiType;
 use portolan_proto::envoy::core::grpc_service::{EnvoyGrpc, TargetSpecifier};
 use portolan_proto::envoy::core::{
-    Address, ApiConfigSource, ApiVersion, BackoffStrategy, DataSource, GrpcService, Http2ProtocolOptions, KeepaliveSettings,
-    RetryPolicy, TransportSocket, data_source::Specifier, transport_socket,
+    Address, ApiConfigSource, ApiVersion, BackoffStrategy, DataSource, GrpcService, Http2ProtocolOptions,
+    KeepaliveSettings, RetryPolicy, TransportSocket, data_source::Specifier, transport_socket,
 };
 use portolan_proto::envoy::endpoint::{
     ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints, lb_endpoint::HostIdentifier,
@@ -22,8 +22,8 @@ use portolan_proto::envoy::matcher::{StringMatcher, string_matcher::MatchPattern
 use portolan_proto::envoy::tls::common_tls_context::ValidationContextType;
 use portolan_proto::envoy::tls::subject_alt_name_matcher::SanType;
 use portolan_proto::envoy::tls::{
-    CertificateValidationContext, CommonTlsContext, SubjectAltNameMatcher, TlsCertificate, TlsParameters, UpstreamTlsContext,
-    tls_parameters::TlsProtocol,
+    CertificateValidationContext, CommonTlsContext, SubjectAltNameMatcher, TlsCertificate, TlsParameters,
+    UpstreamTlsContext, tls_parameters::TlsProtocol,
 };
 use portolan_proto::envoy::{Any, Duration, pack_any};
 
@@ -147,7 +147,8 @@ fn http2_with_keepalive() -> Any {
 }
 
 fn transport_socket(tls: &ServerTls) -> TransportSocket {
-    let name = StringMatcher { match_pattern: Some(MatchPattern::Exact(tls.server_name.clone())), ..Default::default() };
+    let name =
+        StringMatcher { match_pattern: Some(MatchPattern::Exact(tls.server_name.clone())), ..Default::default() };
     let context = UpstreamTlsContext {
         sni: tls.server_name.clone(),
         common_tls_context: Some(CommonTlsContext {

@@ -1,7 +1,8 @@
 //! Forwarding to backends: weights, invalid shares, rewrites, timeouts, mirrors, upgrades.
 
 use portolan_model::Name;
-use portolan_model::ir::{Forward, PathRewrite, RequestMatch, WeightedBackend, WeightedTarget};
+use portolan_model::ir::{Forward, PathRewrite, RequestMatch, RuleFilters, WeightedBackend, WeightedTarget};
+use portolan_model::objects::HeaderModifier;
 use portolan_proto::envoy::core::RuntimeFractionalPercent;
 use portolan_proto::envoy::route::route_action::{
     ClusterNotFoundResponseCode, ClusterSpecifier, HostRewriteSpecifier, UpgradeConfig,
@@ -56,23 +57,29 @@ pub fn shares(plan: &Forward) -> Vec<Share> {
 }
 
 /// The action of one share.
-pub fn share_action(plan: &Forward, request: &RequestMatch, share: Share) -> Action {
+pub fn share_action(plan: &Forward, request: &RequestMatch, filters: &RuleFilters, share: Share) -> Action {
     let backends: Vec<&WeightedBackend> = plan.backends.get(share.position).into_iter().collect();
-    to_backends(plan, &backends, request)
+    to_backends(plan, &backends, request, filters)
 }
 
 /// The action of a whole rule.
-pub fn action(plan: &Forward, request: &RequestMatch) -> Action {
-    to_backends(plan, &plan.backends.iter().collect::<Vec<_>>(), request)
+pub fn action(plan: &Forward, request: &RequestMatch, filters: &RuleFilters) -> Action {
+    to_backends(plan, &plan.backends.iter().collect::<Vec<_>>(), request, filters)
 }
 
-fn to_backends(plan: &Forward, backends: &[&WeightedBackend], request: &RequestMatch) -> Action {
+/// Whether a backend has header filters of its own.
+pub fn has_own_headers(plan: &Forward) -> bool {
+    let nothing = HeaderModifier::default();
+    plan.backends.iter().any(|backend| backend.request_headers != nothing || backend.response_headers != nothing)
+}
+
+fn to_backends(plan: &Forward, backends: &[&WeightedBackend], request: &RequestMatch, filters: &RuleFilters) -> Action {
     let valid = || backends.iter().filter(|backend| matches!(backend.target, WeightedTarget::Cluster(_)));
     let Some(first) = valid().next() else {
         return super::respond(500);
     };
     let mut action = RouteAction {
-        cluster_specifier: Some(clusters(backends)),
+        cluster_specifier: Some(clusters(plan, backends, filters)),
         timeout: Some(duration(plan.timeout)),
         idle_timeout: idle_timeout(plan),
         retry_policy: plan.backend_timeout.map(|limit| RetryPolicy {
@@ -81,7 +88,10 @@ fn to_backends(plan: &Forward, backends: &[&WeightedBackend], request: &RequestM
             per_try_timeout: Some(duration(Some(limit))),
             ..Default::default()
         }),
-        host_rewrite_specifier: plan.host_rewrite.as_deref().map(|host| HostRewriteSpecifier::HostRewriteLiteral(host.into())),
+        host_rewrite_specifier: plan
+            .host_rewrite
+            .as_deref()
+            .map(|host| HostRewriteSpecifier::HostRewriteLiteral(host.into())),
         request_mirror_policies: plan.mirrors.iter().map(mirror::policy).collect(),
         upgrade_configs: if plan.websocket { Vec::new() } else { vec![no_websocket()] },
         ..Default::default()
@@ -100,40 +110,54 @@ fn to_backends(plan: &Forward, backends: &[&WeightedBackend], request: &RequestM
     Action::Route(action)
 }
 
+/// Forwarding for routes that only a filter answers: what the filter lets through (for CORS an empty `Origin`) is 404. A direct
+/// response would not do, since the CORS filter works for forwarding routes alone.
+pub fn nowhere() -> Action {
+    Action::Route(RouteAction {
+        cluster_specifier: Some(ClusterSpecifier::Cluster(INVALID_CLUSTER.into())),
+        cluster_not_found_response_code: ClusterNotFoundResponseCode::NotFound.into(),
+        ..Default::default()
+    })
+}
+
 /// A backend's own rewrite goes before the rule's.
 fn path_rewrite<'a>(plan: &'a Forward, backend: &'a WeightedBackend) -> Option<&'a PathRewrite> {
     backend.path_rewrite.as_ref().or(plan.path_rewrite.as_ref())
 }
 
-fn clusters(backends: &[&WeightedBackend]) -> ClusterSpecifier {
+fn clusters(plan: &Forward, backends: &[&WeightedBackend], filters: &RuleFilters) -> ClusterSpecifier {
+    let own_headers = has_own_headers(plan);
     if let [only] = backends
-        && is_plain(only)
+        && !own_headers
+        && only.host_rewrite.is_none()
     {
         return ClusterSpecifier::Cluster(cluster_name(&only.target));
     }
+    let weighted = |backend: &&WeightedBackend| {
+        let host = |host: &Name| cluster_weight::HostRewriteSpecifier::HostRewriteLiteral(host.to_string());
+        let plain = ClusterWeight {
+            name: cluster_name(&backend.target),
+            weight: Some(UInt32Value { value: backend.weight }),
+            host_rewrite_specifier: backend.host_rewrite.as_ref().map(host),
+            ..Default::default()
+        };
+        if own_headers { with_headers(plain, backend, filters) } else { plain }
+    };
     ClusterSpecifier::WeightedClusters(WeightedCluster {
-        clusters: backends.iter().map(|backend| weighted(backend)).collect(),
+        clusters: backends.iter().map(weighted).collect(),
         ..Default::default()
     })
 }
 
-/// Whether the backend differs from its rule in nothing but the cluster.
-fn is_plain(backend: &WeightedBackend) -> bool {
-    let nothing = portolan_model::objects::HeaderModifier::default();
-    backend.request_headers == nothing && backend.response_headers == nothing && backend.host_rewrite.is_none()
-}
-
-fn weighted(backend: &WeightedBackend) -> ClusterWeight {
-    let host = |host: &Name| cluster_weight::HostRewriteSpecifier::HostRewriteLiteral(host.to_string());
+fn with_headers(cluster: ClusterWeight, backend: &WeightedBackend, filters: &RuleFilters) -> ClusterWeight {
+    let request = headers::merged(&filters.request_headers, &backend.request_headers);
+    let response = headers::merged(&filters.response_headers, &backend.response_headers);
     ClusterWeight {
-        name: cluster_name(&backend.target),
-        weight: Some(UInt32Value { value: backend.weight }),
-        request_headers_to_add: headers::to_add(&backend.request_headers),
-        request_headers_to_remove: headers::to_remove(&backend.request_headers),
-        response_headers_to_add: headers::to_add(&backend.response_headers),
-        response_headers_to_remove: headers::to_remove(&backend.response_headers),
-        host_rewrite_specifier: backend.host_rewrite.as_ref().map(host),
-        ..Default::default()
+        request_headers_to_add: headers::to_add(&request),
+        request_headers_to_remove: headers::to_remove(&request),
+        response_headers_to_add: headers::to_add(&response),
+        response_headers_to_remove: headers::to_remove(&response),
+        ..cluster
     }
 }
 

@@ -33,7 +33,8 @@ pub fn excludes_preflight(plan: &RequestMatch) -> bool {
 
 /// The preflight requests for what `plan` matches. They carry the method in a header and none of the others.
 pub fn preflight(plan: &RequestMatch) -> RouteMatch {
-    let mut preflight = request_match(&RequestMatch { method: Some("OPTIONS".into()), headers: Vec::new(), ..plan.clone() });
+    let mut preflight =
+        request_match(&RequestMatch { method: Some("OPTIONS".into()), headers: Vec::new(), ..plan.clone() });
     let asked = plan.method.iter().map(|method| header("access-control-request-method", exact(method)));
     let origin = HeaderMatcher {
         name: "origin".into(),
@@ -50,13 +51,14 @@ fn path(plan: &PathSpec) -> PathSpecifier {
     match plan {
         PathSpec::Exact(path) => PathSpecifier::Path(path.to_string()),
         PathSpec::SegmentPrefix(prefix) if prefix.is_empty() => PathSpecifier::Prefix("/".into()),
-        PathSpec::SegmentPrefix(prefix) if !separable(prefix) => PathSpecifier::SafeRegex(RegexMatcher {
-            regex: format!("{}(/.*)?", quote(prefix)),
-            ..Default::default()
-        }),
+        PathSpec::SegmentPrefix(prefix) if !separable(prefix) => {
+            PathSpecifier::SafeRegex(RegexMatcher { regex: format!("{}(/.*)?", quote(prefix)), ..Default::default() })
+        }
         PathSpec::SegmentPrefix(prefix) => PathSpecifier::PathSeparatedPrefix(prefix.to_string()),
         PathSpec::RawPrefix(prefix) => PathSpecifier::Prefix(prefix.to_string()),
-        PathSpec::Regex(regex) => PathSpecifier::SafeRegex(RegexMatcher { regex: regex.to_string(), ..Default::default() }),
+        PathSpec::Regex(regex) => {
+            PathSpecifier::SafeRegex(RegexMatcher { regex: regex.to_string(), ..Default::default() })
+        }
     }
 }
 

@@ -39,7 +39,10 @@ mod tests {
     #[test]
     fn fractions_become_millionths() {
         let of = |numerator, denominator| millionths(Fraction { numerator, denominator });
-        assert_eq!([of(20, 100), of(1, 3), of(0, 5), of(7, 7), of(9, 7), of(1, 0)], [200_000, 333_333, 0, MILLION, MILLION, 0]);
+        assert_eq!(
+            [of(20, 100), of(1, 3), of(0, 5), of(7, 7), of(9, 7), of(1, 0)],
+            [200_000, 333_333, 0, MILLION, MILLION, 0]
+        );
         assert_eq!(of(u32::MAX, u32::MAX), MILLION);
     }
 }

@@ -18,6 +18,7 @@ use std::collections::HashMap;
 
 use portolan_model::Name;
 use portolan_model::ir::{PlannedRoute, RequestMatch, RuleAction, RuleFilters};
+use portolan_model::objects::HeaderModifier;
 use portolan_proto::envoy::route::{DirectResponseAction, Route, RouteMatch, route::Action};
 use portolan_proto::{ResourceType, Unit};
 use prost::Message;
@@ -114,12 +115,19 @@ impl RouteContent<'_> {
         if let Some(policy) = &self.filters.cors {
             typed_per_filter_config.insert(CORS_FILTER.into(), cors::policy(policy));
         }
-        let request = &self.filters.request_headers;
-        let response = &self.filters.response_headers;
+        let action = self.action();
+        let nothing = HeaderModifier::default();
+        let (request, response) = match self.action {
+            // Then they stand, merged, in each weighted cluster.
+            RuleAction::Forward(plan) if forward::has_own_headers(plan) && matches!(action, Action::Route(_)) => {
+                (&nothing, &nothing)
+            }
+            _ => (&self.filters.request_headers, &self.filters.response_headers),
+        };
         Route {
             name: self.name.clone(),
             r#match: Some(self.request_match()),
-            action: Some(self.action()),
+            action: Some(action),
             typed_per_filter_config,
             request_headers_to_add: headers::to_add(request),
             request_headers_to_remove: headers::to_remove(request),
@@ -140,10 +148,11 @@ impl RouteContent<'_> {
 
     fn action(&self) -> Action {
         match (self.variant, self.action) {
-            // The CORS filter answers preflight requests; what it lets through (an empty Origin) is none.
-            (Variant::Preflight, _) => respond(204),
-            (Variant::Share(share), RuleAction::Forward(plan)) => forward::share_action(plan, self.request, share),
-            (_, RuleAction::Forward(plan)) => forward::action(plan, self.request),
+            (Variant::Preflight, _) => forward::nowhere(),
+            (Variant::Share(share), RuleAction::Forward(plan)) => {
+                forward::share_action(plan, self.request, self.filters, share)
+            }
+            (_, RuleAction::Forward(plan)) => forward::action(plan, self.request, self.filters),
             (_, RuleAction::Redirect(plan)) => redirect::action(plan, self.request, self.redirect),
             (_, RuleAction::Respond(status)) => respond(*status),
         }

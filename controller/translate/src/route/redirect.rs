@@ -2,7 +2,9 @@
 
 use portolan_model::Name;
 use portolan_model::ir::{RedirectPlan, RequestMatch};
-use portolan_proto::envoy::route::redirect_action::{PathRewriteSpecifier, RedirectResponseCode, SchemeRewriteSpecifier};
+use portolan_proto::envoy::route::redirect_action::{
+    PathRewriteSpecifier, RedirectResponseCode, SchemeRewriteSpecifier,
+};
 use portolan_proto::envoy::route::{RedirectAction, route::Action};
 
 use super::rewrite::{self, Rewritten};
@@ -13,8 +15,15 @@ pub fn action(plan: &RedirectPlan, request: &RequestMatch, at: Option<(&Name, Ta
     let mut action = RedirectAction {
         host_redirect: plan.hostname.as_deref().unwrap_or_default().into(),
         response_code: response_code(plan.status).into(),
-        scheme_rewrite_specifier: plan.scheme.as_deref().map(|scheme| SchemeRewriteSpecifier::SchemeRedirect(scheme.into())),
-        path_rewrite_specifier: plan.path.as_ref().and_then(|path| rewrite::path(&request.path, path)).map(path_rewrite),
+        scheme_rewrite_specifier: plan
+            .scheme
+            .as_deref()
+            .map(|scheme| SchemeRewriteSpecifier::SchemeRedirect(scheme.into())),
+        path_rewrite_specifier: plan
+            .path
+            .as_ref()
+            .and_then(|path| rewrite::path(&request.path, path))
+            .map(path_rewrite),
         ..Default::default()
     };
     if let Some((host, context)) = at {
@@ -87,7 +96,9 @@ mod tests {
             grpc: false,
         };
         let context = TableContext { tls, port: listener };
-        let Action::Redirect(action) = action(&plan, &request, Some((&host.into(), context))) else { panic!("no redirect") };
+        let Action::Redirect(action) = action(&plan, &request, Some((&host.into(), context))) else {
+            panic!("no redirect")
+        };
         (action.port_redirect, action.host_redirect)
     }
 

@@ -26,7 +26,9 @@ pub fn path(matched: &PathSpec, rewrite: &PathRewrite) -> Option<Rewritten> {
     };
     let prefix = match matched {
         PathSpec::SegmentPrefix(prefix) => &**prefix,
-        PathSpec::RawPrefix(prefix) => return Some(Rewritten::Prefix(if prefix.ends_with('/') { closed(&replacement) } else { replacement })),
+        PathSpec::RawPrefix(prefix) => {
+            return Some(Rewritten::Prefix(if prefix.ends_with('/') { closed(&replacement) } else { replacement }));
+        }
         PathSpec::Exact(_) | PathSpec::Regex(_) => return None,
     };
     match (prefix, replacement.as_str()) {
@@ -51,7 +53,7 @@ fn closed(path: &str) -> String {
 pub fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 8);
     for character in text.chars() {
-        if character.is_ascii() && !character.is_ascii_alphanumeric() && character != '_' {
+        if r"\.+*?()|[]{}^$".contains(character) {
             quoted.push('\\');
         }
         quoted.push(character);
@@ -86,7 +88,9 @@ mod tests {
         match prefix(matched, replacement) {
             None => path.into(),
             Some(Rewritten::Full(path)) => path,
-            Some(Rewritten::Prefix(new)) => format!("{new}{}", &path[if matched.is_empty() { 1 } else { matched.len() }..]),
+            Some(Rewritten::Prefix(new)) => {
+                format!("{new}{}", &path[if matched.is_empty() { 1 } else { matched.len() }..])
+            }
             Some(Rewritten::Pattern { regex, substitution }) => {
                 assert_eq!(regex, format!("^{}/*", quote(matched)));
                 format!("{substitution}{}", path[matched.len()..].trim_start_matches('/'))
@@ -116,6 +120,6 @@ mod tests {
 
     #[test]
     fn quoted_text_is_literal() {
-        assert_eq!(quote("/a.b+c_é"), r"\/a\.b\+c_é");
+        assert_eq!(quote(r"/a.b+c_é\"), r"/a\.b\+c_é\\");
     }
 }
