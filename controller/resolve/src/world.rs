@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use portolan_model::ir::{BackendId, BackendView, Binding, GatewayView, HostEntry, ParentView, RouteView, TableId};
 use portolan_model::objects::{
-    Backend, BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant, Secret,
-    Service,
+    Backend, BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant,
+    Secret, Service,
 };
 use portolan_model::{Name, NamespacedName, ObjectKey};
 

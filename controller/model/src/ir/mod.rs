@@ -15,16 +15,16 @@ mod route;
 mod status;
 
 pub use backend::{
-    BackendId, BackendView, ClusterKey, ClusterPlan, Discovery, EndpointAddress, EndpointPlan, EndpointsPlan, LocalityPlan,
-    UpstreamProtocol,
+    BackendId, BackendView, ClusterKey, ClusterPlan, Discovery, EndpointAddress, EndpointPlan, EndpointsPlan,
+    LocalityPlan, UpstreamProtocol,
 };
 pub use gateway::{
-    Binding, CertificateView, ChainPlan, GatewayView, ListenerId, ListenerPlan, ListenerSetView, ListenerView, ParentView,
-    SecretPlan, SecretState, TableId,
+    Binding, CertificateView, ChainPlan, GatewayView, ListenerId, ListenerPlan, ListenerSetView, ListenerView,
+    ParentView, SecretPlan, SecretState, TableId,
 };
 pub use host::{HostEntry, HostPlan, PlannedRoute};
 pub use route::{
-    Attachment, Forward, MirrorPlan, ParentOutcome, PathRewrite, PathSpec, Rank, RedirectPlan, RequestMatch, ResolvedRule,
-    RouteView, RuleAction, RuleFilters, WeightedBackend, WeightedTarget,
+    Attachment, Forward, MirrorPlan, ParentOutcome, PathRewrite, PathSpec, Rank, RedirectPlan, RequestMatch,
+    ResolvedRule, RouteView, RuleAction, RuleFilters, WeightedBackend, WeightedTarget,
 };
 pub use status::{ListenerStatus, ParentStatus, Status};

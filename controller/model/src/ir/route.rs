@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{BackendId, ClusterKey, ListenerId};
 use crate::objects::{Cors, Fraction, HeaderModifier, Meta, ValueMatch};
-use crate::{Condition, Name, NamespacedName, ObjectKey};
+use crate::{Condition, ConditionType, Name, NamespacedName, ObjectKey};
 
 /// An HTTPRoute or GRPCRoute, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +25,17 @@ pub struct ParentOutcome {
     pub index: usize,
     pub gateway: NamespacedName,
     pub conditions: Vec<Condition>,
-    /// Empty unless `Accepted=True`
+    /// Where the route stands. Also with `Accepted=False` if that is for what its rules say: they answer 500, since a request that an
+    /// invalid rule would have protected must not fall through to another. Only accepted ones count in `attachedRoutes`.
     pub attachments: Vec<Attachment>,
+}
+
+impl ParentOutcome {
+    /// Whether the parent accepts the route.
+    #[must_use]
+    pub fn accepted(&self) -> bool {
+        self.conditions.iter().any(|condition| condition.kind == ConditionType::Accepted && condition.status)
+    }
 }
 
 /// A listener that takes the route, and the hostnames that are left of both.
@@ -78,7 +87,7 @@ pub enum PathSpec {
 /// order up to the number of conditions; then the oldest route, then `namespace/name`, then the order of rules and of matches.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
-    /// 0 exact, 1 prefix, 2 regular expression
+    /// HTTPRoute: 0 exact, 1 regular expression, 2 prefix. GRPCRoute: 0 service and method, 1 service, 2 the rest
     pub path_kind: u8,
     pub path_length: Reverse<usize>,
     /// 0 with a method, 1 without

@@ -6,7 +6,10 @@ use crate::{Condition, Name, NamespacedName};
 /// The status of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
-    GatewayClass { conditions: Vec<Condition>, supported_features: Vec<Name> },
+    GatewayClass {
+        conditions: Vec<Condition>,
+        supported_features: Vec<Name>,
+    },
     Gateway {
         conditions: Vec<Condition>,
         listeners: Vec<ListenerStatus>,
@@ -14,11 +17,18 @@ pub enum Status {
         addresses: Vec<(Name, Name)>,
         attached_listener_sets: usize,
     },
-    ListenerSet { conditions: Vec<Condition>, listeners: Vec<ListenerStatus> },
+    ListenerSet {
+        conditions: Vec<Condition>,
+        listeners: Vec<ListenerStatus>,
+    },
     /// HTTPRoute, GRPCRoute, TLSRoute, TCPRoute, UDPRoute
-    Route { parents: Vec<ParentStatus> },
+    Route {
+        parents: Vec<ParentStatus>,
+    },
     /// BackendTLSPolicy: by ancestor Gateway
-    Policy { ancestors: Vec<(NamespacedName, Vec<Condition>)> },
+    Policy {
+        ancestors: Vec<(NamespacedName, Vec<Condition>)>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

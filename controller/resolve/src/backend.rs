@@ -1,0 +1,133 @@
+//! Backends: Services and Portolan's own Backend.
+
+use std::sync::Arc;
+
+use portolan_model::ir::{BackendId, BackendView, ClusterKey, ClusterPlan, Discovery, UpstreamProtocol};
+use portolan_model::objects::{Backend, BackendEndpoint, Service, ServicePort, TransportProtocol};
+use portolan_model::{Kind, Name, ObjectKey};
+
+use crate::World;
+pub use crate::endpoints::plan as endpoints;
+
+/// What a backend is, apart from its endpoints.
+pub fn view(world: &dyn World, id: &BackendId) -> BackendView {
+    let target = ObjectKey::new(id.kind, id.name.clone());
+    let found = match id.kind {
+        Kind::Service => world.service(&id.name).map(|service| of_service(&service, id.port)),
+        _ => world.backend(&id.name).map(|backend| of_backend(&backend)),
+    };
+    let Some((view, port_name)) = found else {
+        return BackendView::NotFound(format!("{target} does not exist").into());
+    };
+    if !matches!(view, BackendView::Found { .. }) {
+        return view;
+    }
+    // "A BackendRef is invalid if … a BackendTLSPolicy is present that refers to the Service, and the implementation is unable to
+    // meet the requirement" (HTTPBackendRef): never plaintext instead.
+    let policy = world.policies_for(&target).into_iter().find(|policy| {
+        policy.targets.iter().any(|policy_target| {
+            &*policy_target.group == id.kind.group()
+                && &*policy_target.kind == id.kind.as_str()
+                && policy_target.name == id.name.name
+                && policy_target.section_name.as_ref().is_none_or(|section| Some(section) == port_name.as_ref())
+        })
+    });
+    match policy {
+        Some(policy) => BackendView::UnsupportedProtocol(
+            format!("BackendTLSPolicy {} asks for TLS to {target}, which is not supported yet", policy.meta.name)
+                .into(),
+        ),
+        None => view,
+    }
+}
+
+/// A cluster without its endpoints; `None` where the backend cannot be used.
+pub fn cluster(world: &dyn World, key: &ClusterKey) -> Option<ClusterPlan> {
+    let BackendView::Found { .. } = *world.backend_view(&key.backend) else { return None };
+    let dns = match key.backend.kind {
+        Kind::Service => {
+            let service = world.service(&key.backend.name)?;
+            service.external_name.iter().map(|host| (host.clone(), key.backend.port)).collect()
+        }
+        _ => world.backend(&key.backend.name).map(|backend| dns_names(&backend))?,
+    };
+    let discovery = if dns.is_empty() { Discovery::Endpoints } else { Discovery::Dns(dns) };
+    Some(ClusterPlan { key: key.clone(), discovery })
+}
+
+/// With the name of the port, which policies may name.
+fn of_service(service: &Service, port: u16) -> (BackendView, Option<Name>) {
+    let name = &service.meta.name;
+    let Some(found) = service_port(service, port) else {
+        // An ExternalName Service needs no ports.
+        if service.external_name.is_some() && service.ports.is_empty() {
+            return (BackendView::Found { protocol: UpstreamProtocol::Http1 }, None);
+        }
+        return (BackendView::NotFound(format!("Service {name} has no port {port}").into()), None);
+    };
+    if found.protocol != TransportProtocol::Tcp {
+        let message = format!("Port {port} of Service {name} is not a TCP port");
+        return (BackendView::UnsupportedProtocol(message.into()), None);
+    }
+    let view = protocol(found.app_protocol.iter(), &|unknown| {
+        format!("Port {port} of Service {name} has the appProtocol {unknown}, which is not supported")
+    });
+    (view, Some(found.name.clone()))
+}
+
+/// The port of this number, that of TCP where there are several.
+pub(crate) fn service_port(service: &Service, port: u16) -> Option<&ServicePort> {
+    let with = |tcp: bool| {
+        service.ports.iter().find(|found| found.port == port && (found.protocol == TransportProtocol::Tcp) == tcp)
+    };
+    with(true).or_else(|| with(false))
+}
+
+fn of_backend(backend: &Backend) -> (BackendView, Option<Name>) {
+    let name = &backend.meta.name;
+    let mixes = !dns_names(backend).is_empty()
+        && backend.endpoints.iter().any(|endpoint| matches!(endpoint, BackendEndpoint::Unix { .. }));
+    if mixes {
+        let message = format!("Backend {name} mixes fqdn and unix endpoints; make two Backends of it");
+        return (BackendView::NotFound(message.into()), None);
+    }
+    let view = protocol(backend.app_protocols.iter(), &|unknown| {
+        format!("Backend {name} has {unknown} among its appProtocols, which is not supported")
+    });
+    (view, None)
+}
+
+/// What Envoy resolves itself: everything as soon as one endpoint is a name, since a cluster has one way of discovery. Addresses
+/// resolve to themselves.
+fn dns_names(backend: &Backend) -> Vec<(Name, u16)> {
+    if !backend.endpoints.iter().any(|endpoint| matches!(endpoint, BackendEndpoint::Fqdn { .. })) {
+        return Vec::new();
+    }
+    let mut names: Vec<_> = backend
+        .endpoints
+        .iter()
+        .filter_map(|endpoint| match endpoint {
+            BackendEndpoint::Fqdn { hostname, port } => Some((hostname.clone(), *port)),
+            BackendEndpoint::Ip { address, port } => Some((address.to_string().into(), *port)),
+            BackendEndpoint::Unix { .. } => None,
+        })
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// Kubernetes' standard application protocols (KEP-3726) and the plain names in use. "If a Route is not able to send traffic to the
+/// backend using the specified protocol then the backend is considered invalid" (HTTPBackendRef).
+fn protocol<'a>(names: impl Iterator<Item = &'a Name>, unsupported: &dyn Fn(&str) -> String) -> BackendView {
+    let mut protocol = UpstreamProtocol::Http1;
+    for name in names {
+        protocol = match name.strip_prefix("kubernetes.io/").unwrap_or(name).to_ascii_lowercase().as_str() {
+            "" | "http" => protocol,
+            "h2c" | "http2" | "grpc" => UpstreamProtocol::Http2,
+            "ws" => UpstreamProtocol::WebSocket,
+            _ => return BackendView::UnsupportedProtocol(Arc::from(unsupported(name))),
+        };
+    }
+    BackendView::Found { protocol }
+}

@@ -1,0 +1,174 @@
+//! Whether a Secret holds a certificate that Envoy can serve.
+//!
+//! Envoy takes a chain in PEM, RSA keys of 2,048 bits or more and ECDSA keys on P-256, P-384 and P-521, and refuses a key that is not
+//! the certificate's; one refused Secret must not reach it (design invariant 6). Validity in time needs a clock and is judged elsewhere.
+
+use std::sync::Arc;
+
+use portolan_model::Name;
+use portolan_model::objects::Secret;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+use x509_parser::public_key::PublicKey;
+
+/// The type of Secret that the Gateway API's `certificateRefs` mean.
+const SECRET_TYPE: &str = "kubernetes.io/tls";
+const CHAIN: &str = "tls.crt";
+const KEY: &str = "tls.key";
+
+/// Object identifiers of the curves that Envoy serves: P-256, P-384, P-521.
+const CURVES: [&str; 3] = ["1.2.840.10045.3.1.7", "1.3.132.0.34", "1.3.132.0.35"];
+const SMALLEST_RSA_BITS: usize = 2048;
+
+/// A certificate with its key, checked.
+pub(crate) struct Certificate {
+    pub chain: Arc<[u8]>,
+    pub private_key: Arc<[u8]>,
+    /// Names of the leaf, lower-case, sorted
+    pub dns_names: Vec<Name>,
+}
+
+/// The certificate of a Secret, or what is wrong with it, as the end of a sentence about the Secret.
+pub(crate) fn read(secret: &Secret) -> Result<Certificate, String> {
+    if &*secret.kind != SECRET_TYPE {
+        return Err(format!("is of type {}; it must be of type {SECRET_TYPE}", secret.kind));
+    }
+    let entry = |key: &str| secret.data.get(key).cloned().ok_or_else(|| format!("has no {key}"));
+    let (chain, private_key) = (entry(CHAIN)?, entry(KEY)?);
+    let leaf = leaf(&chain)?;
+    let (_, parsed) = X509Certificate::from_der(&leaf).map_err(|_| format!("has no valid certificate in {CHAIN}"))?;
+    check_strength(&parsed)?;
+    check_key(&parsed, &private_key)?;
+    Ok(Certificate { chain, private_key, dns_names: dns_names(&parsed) })
+}
+
+/// The first certificate of a chain of which every member must be readable.
+fn leaf(chain: &[u8]) -> Result<CertificateDer<'static>, String> {
+    let unreadable = |what: &str| format!("has a {CHAIN} that {what}; it must be a chain of certificates in PEM");
+    let mut leaf = None;
+    for certificate in CertificateDer::pem_slice_iter(chain) {
+        let certificate = certificate.map_err(|_| unreadable("is not valid PEM"))?;
+        if X509Certificate::from_der(&certificate).is_err() {
+            return Err(unreadable("holds something other than certificates"));
+        }
+        leaf.get_or_insert(certificate);
+    }
+    leaf.ok_or_else(|| unreadable("holds no certificate"))
+}
+
+fn check_strength(leaf: &X509Certificate<'_>) -> Result<(), String> {
+    let public_key = leaf.public_key();
+    match public_key.parsed() {
+        Ok(PublicKey::RSA(key)) if key.key_size() < SMALLEST_RSA_BITS => Err(format!(
+            "has a certificate with an RSA key of {} bits; at least {SMALLEST_RSA_BITS} are needed",
+            key.key_size()
+        )),
+        Ok(PublicKey::RSA(_)) => Ok(()),
+        Ok(PublicKey::EC(_)) => {
+            let curve = public_key.algorithm.parameters.as_ref().and_then(|parameters| parameters.as_oid().ok());
+            let known = curve.is_some_and(|curve| CURVES.contains(&curve.to_id_string().as_str()));
+            known.then_some(()).ok_or_else(|| "has a certificate on a curve other than P-256, P-384 and P-521".into())
+        }
+        _ => Err("has a certificate whose key is neither RSA nor ECDSA".into()),
+    }
+}
+
+fn check_key(leaf: &X509Certificate<'_>, private_key: &[u8]) -> Result<(), String> {
+    let key = PrivateKeyDer::from_pem_slice(private_key)
+        .map_err(|_| format!("has a {KEY} without an unencrypted private key in PEM"))?;
+    // What ring does not read (P-521, RSA above 4,096 bits) is left to Envoy.
+    let Ok(key) = rustls::crypto::ring::sign::any_supported_type(&key) else {
+        return if is_beyond_ring(leaf) { Ok(()) } else { Err(format!("has a {KEY} that is not a valid private key")) };
+    };
+    match key.public_key() {
+        Some(public_key) if public_key.as_ref() != leaf.public_key().raw => {
+            Err("has a private key that is not the certificate's".into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_beyond_ring(leaf: &X509Certificate<'_>) -> bool {
+    match leaf.public_key().parsed() {
+        Ok(PublicKey::RSA(key)) => key.key_size() > 4096,
+        Ok(PublicKey::EC(point)) => point.key_size() > 384,
+        _ => false,
+    }
+}
+
+/// The DNS names among the subject's alternative names or, where there are none, the common name: what Envoy selects by.
+fn dns_names(leaf: &X509Certificate<'_>) -> Vec<Name> {
+    let alternative = leaf.subject_alternative_name().ok().flatten();
+    let mut names: Vec<Name> = alternative
+        .iter()
+        .flat_map(|extension| &extension.value.general_names)
+        .filter_map(|name| match name {
+            GeneralName::DNSName(name) => Some(Name::from(name.to_ascii_lowercase())),
+            _ => None,
+        })
+        .collect();
+    if alternative.is_none() {
+        let common = leaf.subject().iter_common_name().filter_map(|name| name.as_str().ok());
+        names.extend(common.map(|name| Name::from(name.to_ascii_lowercase())));
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use portolan_model::NamespacedName;
+    use portolan_model::objects::Meta;
+
+    fn secret(kind: &str, data: &[(&str, &str)]) -> Secret {
+        Secret {
+            meta: Meta { created: 0, name: NamespacedName::new("n", "s") },
+            kind: kind.into(),
+            data: data.iter().map(|(key, value)| (Name::from(*key), Arc::from(value.as_bytes()))).collect(),
+        }
+    }
+
+    fn pair(algorithm: &'static rcgen::SignatureAlgorithm, names: &[&str]) -> (String, String) {
+        let key = rcgen::KeyPair::generate_for(algorithm).unwrap();
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let certificate = rcgen::CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    fn problem(secret: &Secret) -> String {
+        read(secret).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn a_matching_pair_is_usable_and_gives_its_names() {
+        for algorithm in [&rcgen::PKCS_ECDSA_P256_SHA256, &rcgen::PKCS_ECDSA_P384_SHA384] {
+            let (chain, key) = pair(algorithm, &["B.test", "*.a.test", "b.test"]);
+            let read = read(&secret(SECRET_TYPE, &[(CHAIN, &chain), (KEY, &key)])).ok().unwrap();
+            assert_eq!(read.dns_names, [Name::from("*.a.test"), "b.test".into()]);
+            assert_eq!(&*read.chain, chain.as_bytes());
+        }
+    }
+
+    #[test]
+    fn what_envoy_refuses_is_refused_with_what_is_wrong() {
+        let (chain, key) = pair(&rcgen::PKCS_ECDSA_P256_SHA256, &["a.test"]);
+        let (other, _) = pair(&rcgen::PKCS_ECDSA_P256_SHA256, &["a.test"]);
+        let (edwards, edwards_key) = pair(&rcgen::PKCS_ED25519, &["a.test"]);
+        let broken = format!("{chain}-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+        for (secret, expected) in [
+            (secret("Opaque", &[(CHAIN, &chain), (KEY, &key)]), "is of type Opaque"),
+            (secret(SECRET_TYPE, &[(KEY, &key)]), "has no tls.crt"),
+            (secret(SECRET_TYPE, &[(CHAIN, &chain)]), "has no tls.key"),
+            (secret(SECRET_TYPE, &[(CHAIN, "Hello world\n"), (KEY, "Hello world\n")]), "holds no certificate"),
+            (secret(SECRET_TYPE, &[(CHAIN, &broken), (KEY, &key)]), "something other than certificates"),
+            (secret(SECRET_TYPE, &[(CHAIN, &chain), (KEY, &chain)]), "without an unencrypted private key"),
+            (secret(SECRET_TYPE, &[(CHAIN, &other), (KEY, &key)]), "is not the certificate's"),
+            (secret(SECRET_TYPE, &[(CHAIN, &edwards), (KEY, &edwards_key)]), "neither RSA nor ECDSA"),
+        ] {
+            assert!(problem(&secret).contains(expected), "{expected}: {}", problem(&secret));
+        }
+    }
+}

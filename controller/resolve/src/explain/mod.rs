@@ -1,0 +1,1 @@
+//! What a request meets, and which object and field decided each step.

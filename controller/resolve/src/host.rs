@@ -1,0 +1,135 @@
+//! Hostnames of a route table, and what a request for each meets.
+//!
+//! A request belongs to the best listener of its port: the most specific whose hostname covers the request's. Within a table every
+//! hostname of a listener is a host even without routes, which keeps less specific listeners' routes away from it (isolation).
+//! "If traffic to a Gateway does not match any Listener's hostname … the request MUST be rejected. HTTP returns a 404 status code"
+//! (GatewaySpec.listeners).
+//!
+//! HTTPS: a connection is bound to the listener of its SNI. A request on it for a name that another listener of the port serves is
+//! misdirected: 421, "If no other Listener matches the Host, the Gateway MUST return a 404" (Listener.hostname).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use portolan_model::ir::{GatewayView, HostEntry, HostPlan, ListenerView, PlannedRoute, RouteView, TableId};
+use portolan_model::{Name, ObjectKey};
+
+use crate::gateway::{best_listener, hostname_of, listeners_on, table_of};
+use crate::{World, hostname, rank};
+
+/// Where a route is present in the tables of one Gateway. A hostname that belongs to a better listener than the one the route is
+/// attached to is left out. Sorted, without duplicates.
+pub fn hosts_of(route: &RouteView, gateway: &GatewayView) -> Vec<HostEntry> {
+    let mut entries = BTreeSet::new();
+    let attachments =
+        route.parents.iter().filter(|parent| parent.gateway == gateway.name).flat_map(|it| &it.attachments);
+    for attachment in attachments {
+        let Some(listener) = gateway.listeners.iter().find(|listener| listener.id == attachment.listener) else {
+            continue;
+        };
+        let Some(table) = table_of(&gateway.name, listener) else { continue };
+        for host in &attachment.hostnames {
+            let best = best_listener(listeners_on(gateway, table.port, table.server.is_some()), host);
+            if best.is_some_and(|best| best.id == listener.id) {
+                entries.insert((table.clone(), host.clone()));
+            }
+        }
+    }
+    let entry = |(table, host)| HostEntry { table, host, route: route.key.clone() };
+    entries.into_iter().map(entry).collect()
+}
+
+/// The hosts that exist without routes: in each table the hostname of its own listeners and, for HTTPS, those hostnames of other
+/// listeners that are answered 421. Sorted.
+pub fn listener_hosts(gateway: &GatewayView) -> Vec<(TableId, Name)> {
+    let mut hosts = BTreeSet::new();
+    for listener in gateway.listeners.iter().filter(|listener| listener.accepted && gateway.accepted) {
+        let Some(table) = table_of(&gateway.name, listener) else { continue };
+        for other in listeners_on(gateway, table.port, table.server.is_some()) {
+            if is_listener_host(gateway, &table, hostname_of(other)) {
+                hosts.insert((table.clone(), Name::from(hostname_of(other))));
+            }
+        }
+    }
+    hosts.into_iter().collect()
+}
+
+/// Whether a listener's hostname is a host of the table. In an HTTPS table a hostname of another listener is left out where the
+/// table's `*`, that of a listener without hostname, answers 421 already: else every table would list every listener.
+fn is_listener_host(gateway: &GatewayView, table: &TableId, host: &str) -> bool {
+    let Some(server) = &table.server else { return true };
+    let on_port = || listeners_on(gateway, table.port, true);
+    let catch_all_elsewhere = **server != *hostname::ANY && on_port().any(|listener| listener.hostname.is_none());
+    host == hostname::ANY || !catch_all_elsewhere || hostname::covers(server, host)
+}
+
+/// The virtual host of a hostname; `None` where the table has none.
+pub fn plan(world: &dyn World, table: &TableId, host: &Name) -> Option<HostPlan> {
+    let gateway = world.gateway_view(&table.gateway)?;
+    let on_port: Vec<_> = listeners_on(&gateway, table.port, table.server.is_some()).collect();
+    let is_table =
+        |listener: &ListenerView| table.server.as_ref().is_none_or(|server| &**server == hostname_of(listener));
+    if !on_port.iter().any(|listener| is_table(listener)) {
+        return None;
+    }
+    let best = best_listener(on_port.iter().copied(), host)?;
+    let named = on_port.iter().any(|listener| hostname_of(listener) == &**host);
+    let plan = |routes, otherwise| HostPlan { table: table.clone(), host: host.clone(), routes, otherwise };
+    if !is_table(best) {
+        return (named && is_listener_host(&gateway, table, host)).then(|| plan(Vec::new(), 421));
+    }
+    let mut routes = own_routes(world, table, host);
+    if routes.is_empty() && !named && world.routes_of_host(table, host).is_empty() {
+        return None;
+    }
+    append_tail(world, table, host, best, &on_port, &mut routes);
+    Some(plan(routes, 404))
+}
+
+/// The rules of the routes under exactly this hostname, by precedence.
+pub(crate) fn own_routes(world: &dyn World, table: &TableId, host: &Name) -> Vec<PlannedRoute> {
+    let views = world.routes_of_host(table, host).into_iter().filter_map(|entry| world.route_view(&entry.route));
+    let mut routes: Vec<PlannedRoute> = views.flat_map(|view| planned(&view, host)).collect();
+    routes.sort_by(|one, other| one.rank.cmp(&other.rank));
+    routes
+}
+
+fn planned(view: &RouteView, via: &Name) -> Vec<PlannedRoute> {
+    let of_rule = |rule: &Arc<portolan_model::ir::ResolvedRule>| {
+        let routes = rule.matches.iter().map(|(matched, request)| PlannedRoute {
+            route: view.key.clone(),
+            rule: Arc::clone(rule),
+            matched: *matched,
+            rank: rank::of(&view.key, &view.meta, rule.index, *matched, request),
+            request: request.clone(),
+            via: via.clone(),
+        });
+        routes.collect::<Vec<_>>()
+    };
+    view.rules.iter().flat_map(of_rule).collect()
+}
+
+/// "precedence must be given to rules from the HTTPRoute with the largest number of characters in a matching non-wildcard hostname,
+/// characters in a matching hostname" (HTTPRouteSpec.hostnames): where none of the hostname's own rules matches, those of the wildcards
+/// that cover it are next, as far as the same listener serves them. Envoy itself never leaves the virtual host that it has chosen. A
+/// route under both hostnames is not repeated: its rules have been tried.
+fn append_tail(
+    world: &dyn World,
+    table: &TableId,
+    host: &Name,
+    best: &ListenerView,
+    on_port: &[&Arc<ListenerView>],
+    routes: &mut Vec<PlannedRoute>,
+) {
+    let mut present: BTreeSet<ObjectKey> = routes.iter().map(|route| route.route.clone()).collect();
+    for wildcard in hostname::wildcards_above(host) {
+        let same = best_listener(on_port.iter().copied(), &wildcard).is_some_and(|listener| listener.id == best.id);
+        if !same {
+            continue;
+        }
+        let mut more = own_routes(world, table, &wildcard);
+        more.retain(|route| !present.contains(&route.route));
+        present.extend(more.iter().map(|route| route.route.clone()));
+        routes.append(&mut more);
+    }
+}

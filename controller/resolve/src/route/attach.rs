@@ -1,0 +1,91 @@
+//! Whether a route attaches to a parent, and under which hostnames.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use portolan_model::ir::{Attachment, ListenerView, ParentView};
+use portolan_model::objects::ParentRef;
+use portolan_model::{ConditionType, GATEWAY_GROUP, Name, ObjectKey, Reason};
+
+use super::{Context, Finding};
+use crate::gateway::hostname_of;
+use crate::{hostname, namespaces};
+
+/// The listeners of a parent that take the route. Each step narrows them down; the reason is that of the step that leaves none.
+pub(super) fn attach(
+    context: &Context<'_>,
+    hostnames: &[Name],
+    parent_ref: &ParentRef,
+    parent: &ObjectKey,
+    view: &ParentView,
+) -> Result<Vec<Attachment>, Finding> {
+    let named: Vec<_> = view.listeners.iter().filter(|listener| is_named(parent_ref, listener)).collect();
+    if named.is_empty() {
+        return Err(Finding::new(Reason::NoMatchingParent, no_such_listener(parent_ref, parent)));
+    }
+    let allowed: Vec<_> = named.into_iter().filter(|listener| is_allowed(context, listener)).collect();
+    if allowed.is_empty() {
+        let message = format!(
+            "No listener of {parent} that the parentRef names allows a {} of the namespace {} (allowedRoutes)",
+            context.route.kind, context.route.name.namespace
+        );
+        return Err(Finding::new(Reason::NotAllowedByListeners, message));
+    }
+    let (accepted, refused): (Vec<&Arc<ListenerView>>, Vec<_>) =
+        allowed.into_iter().partition(|listener| listener.accepted);
+    if accepted.is_empty() {
+        return Err(Finding::new(Reason::NoMatchingParent, not_accepted(&refused, parent)));
+    }
+    let attachments: Vec<_> = accepted.into_iter().filter_map(|listener| attachment(hostnames, listener)).collect();
+    if attachments.is_empty() {
+        let message =
+            format!("No listener of {parent} that the parentRef names has a hostname in common with spec.hostnames");
+        return Err(Finding::new(Reason::NoMatchingListenerHostname, message));
+    }
+    Ok(attachments)
+}
+
+/// "When both Port and SectionName are specified, the name and port of the selected listener must match both" (ParentReference.port).
+fn is_named(parent_ref: &ParentRef, listener: &ListenerView) -> bool {
+    parent_ref.section_name.as_ref().is_none_or(|section| *section == listener.id.name)
+        && parent_ref.port.is_none_or(|port| port == listener.port)
+}
+
+fn is_allowed(context: &Context<'_>, listener: &ListenerView) -> bool {
+    let kind = context.route.kind.as_str();
+    listener.kinds.iter().any(|allowed| &*allowed.kind == kind && &*allowed.group == GATEWAY_GROUP)
+        && namespaces::admits(
+            context.world,
+            &listener.allowed_namespaces,
+            &listener.id.parent.name.namespace,
+            &context.route.name.namespace,
+        )
+}
+
+fn attachment(hostnames: &[Name], listener: &ListenerView) -> Option<Attachment> {
+    let own = Name::from(hostname_of(listener));
+    let common: BTreeSet<Name> = if hostnames.is_empty() {
+        BTreeSet::from([own])
+    } else {
+        hostnames.iter().filter_map(|host| hostname::intersection(&own, host)).collect()
+    };
+    (!common.is_empty()).then(|| Attachment { listener: listener.id.clone(), hostnames: common.into_iter().collect() })
+}
+
+fn no_such_listener(parent_ref: &ParentRef, parent: &ObjectKey) -> String {
+    match (&parent_ref.section_name, parent_ref.port) {
+        (Some(section), Some(port)) => format!("{parent} has no listener {section} on port {port}"),
+        (Some(section), None) => format!("{parent} has no listener {section}"),
+        (None, Some(port)) => format!("{parent} has no listener on port {port}"),
+        (None, None) => format!("{parent} has no listener in force"),
+    }
+}
+
+fn not_accepted(refused: &[&Arc<ListenerView>], parent: &ObjectKey) -> String {
+    let reason = |listener: &ListenerView| {
+        let accepted = listener.conditions.iter().find(|condition| condition.kind == ConditionType::Accepted);
+        accepted.map_or("", |condition| condition.reason.as_str())
+    };
+    let listeners: Vec<String> = refused.iter().map(|it| format!("{} ({})", it.id.name, reason(it))).collect();
+    format!("The listeners of {parent} that the parentRef names are not accepted: {}", listeners.join(", "))
+}

@@ -1,0 +1,1 @@
+//! Route resolution, rule by rule.

@@ -1,0 +1,210 @@
+//! Statuses: what the objects call for, with what the proxies have said.
+
+use std::sync::Arc;
+
+use portolan_model::ir::{Binding, GatewayView, ListenerStatus, ListenerView, ParentStatus, Status};
+use portolan_model::objects::{Object, ParentRef};
+use portolan_model::{CONTROLLER_NAME, Condition, ConditionType, Kind, Name, NamespacedName, ObjectKey, Reason};
+
+use crate::{FleetState, Refusal, World, features, gateway as gateways, parent};
+
+/// The status of a GatewayClass; `None` where it is absent or another controller's.
+pub fn gateway_class(world: &dyn World, name: &Name) -> Option<Status> {
+    let class = world.gateway_class(name)?;
+    if &*class.controller_name != CONTROLLER_NAME {
+        return None;
+    }
+    let accepted = match gateways::class_problem(&class) {
+        None => Condition::new(ConditionType::Accepted, true, Reason::Accepted, "Accepted"),
+        Some(problem) => Condition::new(ConditionType::Accepted, false, Reason::InvalidParameters, problem),
+    };
+    let supported_features = features::supported().map(Name::from).collect();
+    Some(Status::GatewayClass { conditions: vec![accepted], supported_features })
+}
+
+/// The status of a Gateway; `None` where Portolan does not serve it.
+pub fn gateway(world: &dyn World, name: &NamespacedName) -> Option<Status> {
+    let view = world.gateway_view(name)?;
+    let fleet = Fleet::of(world, &view);
+    let own = ObjectKey::new(Kind::Gateway, name.clone());
+    let listeners: Vec<_> = listeners_of(world, &view, &own, &fleet);
+    let mut conditions = view.conditions.clone();
+    conditions.insert(conditions.len().min(1), programmed(&view, &fleet));
+    let addresses =
+        fleet.binding.as_ref().filter(|_| view.accepted).map(|binding| binding.status.clone()).unwrap_or_default();
+    let attached_listener_sets = view.listener_sets.iter().filter(|set| set.accepted).count();
+    Some(Status::Gateway { conditions, listeners, addresses, attached_listener_sets })
+}
+
+/// The status of a ListenerSet; `None` where its Gateway is not Portolan's.
+pub fn listener_set(world: &dyn World, name: &NamespacedName) -> Option<Status> {
+    let view = world.gateway_view(&parent::gateway_of(world, name)?)?;
+    let set = view.listener_sets.iter().find(|set| set.name == *name)?;
+    let fleet = Fleet::of(world, &view);
+    let listeners = listeners_of(world, &view, &ObjectKey::new(Kind::ListenerSet, name.clone()), &fleet);
+    let mut conditions = set.conditions.clone();
+    if !conditions.iter().any(|condition| condition.kind == ConditionType::Programmed) {
+        conditions.push(set_programmed(&listeners, &fleet));
+    }
+    Some(Status::ListenerSet { conditions, listeners })
+}
+
+/// The status of a route: one entry per parentRef that is Portolan's. With none it is empty, and what an earlier one left is taken
+/// away. `None` where the route is absent.
+pub fn route(world: &dyn World, key: &ObjectKey) -> Option<Status> {
+    let view = world.route_view(key)?;
+    let refs = parent_refs(&world.route(key)?);
+    let refusals = world.refusals(key);
+    let parents = view
+        .parents
+        .iter()
+        .filter_map(|outcome| {
+            let mut conditions = outcome.conditions.clone();
+            if outcome.accepted() {
+                report_refusals(&refusals, &mut conditions);
+            }
+            Some(ParentStatus { parent: refs.get(outcome.index)?.clone(), conditions })
+        })
+        .collect();
+    Some(Status::Route { parents })
+}
+
+/// The status of a BackendTLSPolicy: none yet. Policies are not served; the routes to their targets say so in `ResolvedRefs`.
+pub fn policy(_world: &dyn World, _name: &NamespacedName) -> Option<Status> {
+    None
+}
+
+fn parent_refs(route: &Object) -> Vec<ParentRef> {
+    match route {
+        Object::HttpRoute(route) => route.parents.clone(),
+        Object::GrpcRoute(route) => route.parents.clone(),
+        Object::L4Route(route) => route.parents.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// Matches that a proxy refused answer 500; `Accepted` does not depend on proxies (design invariant 14).
+fn report_refusals(refusals: &[Refusal], conditions: &mut Vec<Condition>) {
+    if refusals.is_empty() {
+        return;
+    }
+    let texts: Vec<String> = refusals
+        .iter()
+        .map(|refusal| {
+            format!("Envoy refused spec.rules[{}].matches[{}]: {}", refusal.rule, refusal.matched, refusal.text)
+        })
+        .collect();
+    let texts = texts.join("; ");
+    match conditions.iter_mut().find(|condition| condition.kind == ConditionType::PartiallyInvalid) {
+        Some(partial) => partial.message = format!("{}; {texts}", partial.message).into(),
+        None => conditions.push(Condition::new(
+            ConditionType::PartiallyInvalid,
+            true,
+            Reason::UnsupportedValue,
+            format!("Dropped Rule: {texts}"),
+        )),
+    }
+}
+
+/// What decides `Programmed` beside the objects.
+struct Fleet {
+    binding: Option<Arc<Binding>>,
+    state: FleetState,
+}
+
+impl Fleet {
+    fn of(world: &dyn World, gateway: &GatewayView) -> Self {
+        Self { binding: world.binding(&gateway.name), state: world.fleet_state(&gateway.name) }
+    }
+
+    /// Why nothing is programmed yet, whichever listener it is.
+    fn pending(&self) -> Option<(Reason, String)> {
+        let Some(binding) = &self.binding else {
+            return Some((Reason::AddressNotAssigned, "No address has been assigned to the Gateway yet".into()));
+        };
+        if !binding.unusable.is_empty() {
+            let reasons: Vec<String> =
+                binding.unusable.iter().map(|(address, reason)| format!("{address} ({reason})")).collect();
+            let message = format!("spec.addresses cannot be used: {}; change or remove them", reasons.join(", "));
+            return Some((Reason::AddressNotUsable, message));
+        }
+        (!self.state.programmed)
+            .then(|| (Reason::Pending, "No proxy has acknowledged the configuration of the Gateway yet".into()))
+    }
+}
+
+fn is_false(conditions: &[Condition], kind: ConditionType) -> bool {
+    conditions.iter().any(|condition| condition.kind == kind && !condition.status)
+}
+
+/// Design invariant 14.
+fn programmed(gateway: &GatewayView, fleet: &Fleet) -> Condition {
+    let condition =
+        |status, reason, message: String| Condition::new(ConditionType::Programmed, status, reason, message);
+    if !gateway.accepted {
+        return condition(false, Reason::Invalid, "The Gateway is not accepted".into());
+    }
+    if gateway.listeners.iter().all(|listener| is_false(&listener.conditions, ConditionType::Programmed)) {
+        return condition(false, Reason::Invalid, "No listener can be served".into());
+    }
+    if let Some((reason, message)) = fleet.pending() {
+        return condition(false, reason, message);
+    }
+    if !fleet.state.refused_ports.is_empty() {
+        let texts: Vec<String> = fleet.state.refused_ports.iter().map(|(port, text)| refused(*port, text)).collect();
+        return condition(false, Reason::Invalid, texts.join("; "));
+    }
+    condition(true, Reason::Programmed, "A proxy has acknowledged the configuration".into())
+}
+
+fn refused(port: u16, text: &str) -> String {
+    format!("Envoy refused the listener on port {port}: {text}")
+}
+
+fn listeners_of(world: &dyn World, gateway: &GatewayView, parent: &ObjectKey, fleet: &Fleet) -> Vec<ListenerStatus> {
+    let own = gateway.listeners.iter().filter(|listener| listener.id.parent == *parent);
+    own.map(|listener| {
+        let mut conditions = listener.conditions.clone();
+        if !conditions.iter().any(|condition| condition.kind == ConditionType::Programmed) {
+            conditions.insert(conditions.len().min(1), listener_programmed(gateway, listener, fleet));
+        }
+        ListenerStatus {
+            name: listener.id.name.clone(),
+            attached_routes: world.attached_routes(&listener.id),
+            supported_kinds: listener.kinds.clone(),
+            conditions,
+        }
+    })
+    .collect()
+}
+
+fn listener_programmed(gateway: &GatewayView, listener: &ListenerView, fleet: &Fleet) -> Condition {
+    let condition =
+        |status, reason, message: String| Condition::new(ConditionType::Programmed, status, reason, message);
+    if !gateway.accepted {
+        return condition(false, Reason::Invalid, "The Gateway is not accepted".into());
+    }
+    // A listener has no reasons for addresses.
+    if let Some((_, message)) = fleet.pending() {
+        return condition(false, Reason::Pending, message);
+    }
+    match fleet.state.refused_ports.get(&listener.port) {
+        Some(text) => condition(false, Reason::Invalid, refused(listener.port, text)),
+        None => condition(true, Reason::Programmed, "A proxy has acknowledged the configuration".into()),
+    }
+}
+
+/// A ListenerSet is programmed as soon as one of its listeners is.
+fn set_programmed(listeners: &[ListenerStatus], fleet: &Fleet) -> Condition {
+    let condition =
+        |status, reason, message: String| Condition::new(ConditionType::Programmed, status, reason, message);
+    let mut programmed =
+        listeners.iter().flat_map(|listener| &listener.conditions).filter(|it| it.kind == ConditionType::Programmed);
+    if programmed.clone().any(|it| it.status) {
+        return condition(true, Reason::Programmed, "A proxy has acknowledged the configuration".into());
+    }
+    match (programmed.any(|it| it.reason == Reason::Pending), fleet.pending()) {
+        (true, Some((_, message))) => condition(false, Reason::Pending, message),
+        _ => condition(false, Reason::ListenersNotValid, "No listener can be served".into()),
+    }
+}

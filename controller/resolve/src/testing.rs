@@ -1,0 +1,215 @@
+//! A World over a list of objects, for tests: computes everything when asked, and only once.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use portolan_model::ir::{
+    BackendId, BackendView, Binding, GatewayView, HostEntry, ListenerId, ParentView, RouteView, TableId,
+};
+use portolan_model::objects::{
+    Backend, BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant,
+    Secret, Service,
+};
+use portolan_model::{Kind, Name, NamespacedName, ObjectKey};
+
+use crate::{FleetState, Refusal, World, backend, gateway, host, parent, route};
+
+/// A World that never changes after its first question.
+#[derive(Default)]
+pub struct TestWorld {
+    objects: BTreeMap<ObjectKey, Object>,
+    /// A Gateway without an entry listens on all addresses
+    pub bindings: BTreeMap<NamespacedName, Option<Binding>>,
+    /// A Gateway without an entry is programmed
+    pub fleets: BTreeMap<NamespacedName, FleetState>,
+    pub refusals: BTreeMap<ObjectKey, Vec<Refusal>>,
+    gateways: RefCell<BTreeMap<NamespacedName, Option<Arc<GatewayView>>>>,
+    routes: RefCell<BTreeMap<ObjectKey, Option<Arc<RouteView>>>>,
+    hosts: RefCell<Option<Hosts>>,
+}
+
+type Hosts = BTreeMap<(TableId, Name), Vec<HostEntry>>;
+
+impl TestWorld {
+    /// A World of these objects; of several with one name the last counts.
+    pub fn new(objects: impl IntoIterator<Item = Object>) -> Self {
+        let objects = objects.into_iter().map(|object| (object.key(), object)).collect();
+        Self { objects, ..Self::default() }
+    }
+
+    /// The objects, by kind and name.
+    pub fn objects(&self) -> impl Iterator<Item = (&ObjectKey, &Object)> {
+        self.objects.iter()
+    }
+
+    fn get(&self, kind: Kind, name: &NamespacedName) -> Option<&Object> {
+        self.objects.get(&ObjectKey::new(kind, name.clone()))
+    }
+
+    fn routes(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.objects.keys().filter(|key| key.kind.is_route())
+    }
+
+    /// Every hostname of every table with its routes.
+    fn hosts(&self) -> Hosts {
+        if let Some(hosts) = self.hosts.borrow().as_ref() {
+            return hosts.clone();
+        }
+        let mut hosts = Hosts::new();
+        for view in self.routes().filter_map(|key| self.route_view(key)) {
+            let mut gateways: Vec<_> = view.parents.iter().map(|parent| &parent.gateway).collect();
+            gateways.sort_unstable();
+            gateways.dedup();
+            for gateway in gateways.into_iter().filter_map(|name| self.gateway_view(name)) {
+                for entry in host::hosts_of(&view, &gateway) {
+                    hosts.entry((entry.table.clone(), entry.host.clone())).or_default().push(entry);
+                }
+            }
+        }
+        self.hosts.replace(Some(hosts.clone()));
+        hosts
+    }
+
+    /// Every virtual host of a Gateway's tables.
+    pub fn host_plans(&self, gateway: &NamespacedName) -> Vec<portolan_model::ir::HostPlan> {
+        let mut keys: std::collections::BTreeSet<(TableId, Name)> =
+            self.hosts().into_keys().filter(|(table, _)| table.gateway == *gateway).collect();
+        keys.extend(self.gateway_view(gateway).iter().flat_map(|view| host::listener_hosts(view)));
+        keys.iter().filter_map(|(table, name)| host::plan(self, table, name)).collect()
+    }
+}
+
+/// The object of a kind by name, and all objects of a kind that satisfy a condition, by name.
+macro_rules! objects {
+    ($world:expr, $kind:ident, $variant:ident, $name:expr) => {
+        match $world.get(Kind::$kind, $name) {
+            Some(Object::$variant(object)) => Some(Arc::clone(object)),
+            _ => None,
+        }
+    };
+    ($world:expr, $variant:ident where $condition:expr) => {
+        $world
+            .objects
+            .values()
+            .filter_map(|object| match object {
+                Object::$variant(object) => Some(Arc::clone(object)),
+                _ => None,
+            })
+            .filter($condition)
+            .collect()
+    };
+}
+
+impl World for TestWorld {
+    fn gateway_class(&self, name: &Name) -> Option<Arc<GatewayClass>> {
+        objects!(self, GatewayClass, GatewayClass, &NamespacedName::new("", name.clone()))
+    }
+
+    fn gateway(&self, name: &NamespacedName) -> Option<Arc<Gateway>> {
+        objects!(self, Gateway, Gateway, name)
+    }
+
+    fn listener_set(&self, name: &NamespacedName) -> Option<Arc<ListenerSet>> {
+        objects!(self, ListenerSet, ListenerSet, name)
+    }
+
+    fn route(&self, key: &ObjectKey) -> Option<Object> {
+        self.objects.get(key).cloned()
+    }
+
+    fn namespace_labels(&self, name: &Name) -> Arc<BTreeMap<Name, Name>> {
+        match self.get(Kind::Namespace, &NamespacedName::new("", name.clone())) {
+            Some(Object::Namespace(namespace)) => Arc::new(namespace.labels.clone()),
+            _ => Arc::new(BTreeMap::from([("kubernetes.io/metadata.name".into(), name.clone())])),
+        }
+    }
+
+    fn service(&self, name: &NamespacedName) -> Option<Arc<Service>> {
+        objects!(self, Service, Service, name)
+    }
+
+    fn backend(&self, name: &NamespacedName) -> Option<Arc<Backend>> {
+        objects!(self, Backend, Backend, name)
+    }
+
+    fn secret(&self, name: &NamespacedName) -> Option<Arc<Secret>> {
+        objects!(self, Secret, Secret, name)
+    }
+
+    fn config_map(&self, name: &NamespacedName) -> Option<Arc<ConfigMap>> {
+        objects!(self, ConfigMap, ConfigMap, name)
+    }
+
+    fn binding(&self, gateway: &NamespacedName) -> Option<Arc<Binding>> {
+        self.bindings.get(gateway).cloned().unwrap_or_else(|| Some(Binding::default())).map(Arc::new)
+    }
+
+    fn grants(&self, namespace: &Name) -> Vec<Arc<ReferenceGrant>> {
+        objects!(self, ReferenceGrant where |grant| grant.meta.name.namespace == *namespace)
+    }
+
+    fn listener_sets_of(&self, gateway: &NamespacedName) -> Vec<Arc<ListenerSet>> {
+        objects!(self, ListenerSet where |set| {
+            set.parent.kind() == Some(Kind::Gateway) && set.parent.resolve(&set.meta.name.namespace) == *gateway
+        })
+    }
+
+    fn endpoint_slices(&self, service: &NamespacedName) -> Vec<Arc<EndpointSlice>> {
+        objects!(self, EndpointSlice where |slice| slice.service.as_ref() == Some(service))
+    }
+
+    fn policies_for(&self, target: &ObjectKey) -> Vec<Arc<BackendTlsPolicy>> {
+        objects!(self, BackendTlsPolicy where |policy| {
+            policy.meta.name.namespace == target.name.namespace
+                && policy.targets.iter().any(|named| named.name == target.name.name && &*named.kind == target.kind.as_str())
+        })
+    }
+
+    fn gateway_view(&self, name: &NamespacedName) -> Option<Arc<GatewayView>> {
+        if let Some(known) = self.gateways.borrow().get(name) {
+            return known.clone();
+        }
+        let view = gateway::view(self, name).map(Arc::new);
+        self.gateways.borrow_mut().insert(name.clone(), view.clone());
+        view
+    }
+
+    fn parent_view(&self, parent: &ObjectKey) -> Option<Arc<ParentView>> {
+        parent::view(self, parent).map(Arc::new)
+    }
+
+    fn backend_view(&self, backend: &BackendId) -> Arc<BackendView> {
+        Arc::new(backend::view(self, backend))
+    }
+
+    fn route_view(&self, key: &ObjectKey) -> Option<Arc<RouteView>> {
+        if let Some(known) = self.routes.borrow().get(key) {
+            return known.clone();
+        }
+        let view = route::view(self, key).map(Arc::new);
+        self.routes.borrow_mut().insert(key.clone(), view.clone());
+        view
+    }
+
+    fn routes_of_host(&self, table: &TableId, host: &Name) -> Vec<HostEntry> {
+        self.hosts().get(&(table.clone(), host.clone())).cloned().unwrap_or_default()
+    }
+
+    fn attached_routes(&self, listener: &ListenerId) -> usize {
+        let is_attached = |view: &Arc<RouteView>| {
+            let accepted = view.parents.iter().filter(|parent| parent.accepted());
+            accepted.flat_map(|parent| &parent.attachments).any(|attachment| attachment.listener == *listener)
+        };
+        self.routes().filter_map(|key| self.route_view(key)).filter(is_attached).count()
+    }
+
+    fn fleet_state(&self, gateway: &NamespacedName) -> FleetState {
+        let programmed = || FleetState { programmed: true, ..FleetState::default() };
+        self.fleets.get(gateway).cloned().unwrap_or_else(programmed)
+    }
+
+    fn refusals(&self, route: &ObjectKey) -> Arc<[Refusal]> {
+        self.refusals.get(route).cloned().unwrap_or_default().into()
+    }
+}
