@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,7 @@ import (
 	"sigs.k8s.io/gateway-api/conformance/tests"
 	"sigs.k8s.io/gateway-api/conformance/utils/config"
 	"sigs.k8s.io/gateway-api/conformance/utils/suite"
+	"sigs.k8s.io/gateway-api/pkg/features"
 )
 
 // TestSuite runs every test of the suite whose features Portolan claims in GatewayClass.status.supportedFeatures.
@@ -47,11 +49,15 @@ func TestSuite(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: className},
 		Spec:       gatewayv1.GatewayClassSpec{ControllerName: controllerName},
 	}))
+	var class gatewayv1.GatewayClass
 	require.Eventually(t, func() bool {
-		var class gatewayv1.GatewayClass
 		err := kube.Get(context.Background(), client.ObjectKey{Name: className}, &class)
 		return err == nil && len(class.Status.SupportedFeatures) > 0
 	}, 10*time.Second, 20*time.Millisecond, "the GatewayClass claims no features")
+	known := features.SetsToNamesSet(features.AllFeatures)
+	for _, feature := range class.Status.SupportedFeatures {
+		assert.True(t, known.Has(features.FeatureName(feature.Name)), "%s is claimed and is no feature of this version of the suite", feature.Name)
+	}
 
 	outcomes := newOutcomes()
 	timeouts := config.DefaultTimeoutConfig()
