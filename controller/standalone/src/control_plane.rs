@@ -1,0 +1,148 @@
+//! The middle of every command: objects and the proxies' words in; changes of Snapshots, statuses and bindings out. Pure: the time and
+//! what the machine says about addresses come in as arguments.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use portolan_engine::{Engine, Event, Options, RefusedMatch};
+use portolan_model::ir::Binding;
+use portolan_model::{NamespacedName, ObjectKey};
+use portolan_proto::Change;
+use portolan_resolve::FleetState;
+
+use crate::binding::{BindingOptions, Bindings, Usable, Wanted};
+use crate::bookkeeping::Ledger;
+use crate::directory::Applied;
+
+/// The engine with what a single machine adds to it.
+pub struct ControlPlane {
+    engine: Engine,
+    ledger: Ledger,
+    bindings: Bindings,
+    states: BTreeMap<NamespacedName, FleetState>,
+}
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Happening {
+    /// Objects are new, different or gone
+    Objects(BTreeMap<ObjectKey, Option<Applied>>),
+    /// The proxies of a Gateway said something
+    Fleet { gateway: NamespacedName, state: FleetState },
+    /// Envoy refused a match of a route
+    Refused(RefusedMatch),
+}
+
+/// What follows from it.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Changes of each fleet's Snapshot, in the order in which they are to be published
+    pub changes: BTreeMap<NamespacedName, Vec<Change>>,
+    /// Gateways that are gone
+    pub removed: BTreeSet<NamespacedName>,
+    /// Objects whose status differs
+    pub statuses: BTreeSet<ObjectKey>,
+    /// Gateways whose ports or addresses differ
+    pub rebound: BTreeSet<NamespacedName>,
+}
+
+impl ControlPlane {
+    /// `assigned`: addresses that Gateways already listen on (empty: all), from an earlier process.
+    #[must_use]
+    pub fn new(options: BindingOptions, assigned: &BTreeMap<NamespacedName, Vec<std::net::IpAddr>>) -> Self {
+        Self {
+            engine: Engine::new(Options::default()),
+            ledger: Ledger::default(),
+            bindings: Bindings::new(options, assigned),
+            states: BTreeMap::new(),
+        }
+    }
+
+    /// `now` in seconds since the epoch.
+    pub fn apply(&mut self, happenings: impl IntoIterator<Item = Happening>, now: i64, usable: Usable<'_>) -> Effects {
+        let mut effects = Effects::default();
+        let mut events = Vec::new();
+        for happening in happenings {
+            self.note(happening, &mut events);
+        }
+        // A binding is an answer to what Gateways need, and does not change what they need: the second round is the last.
+        for _round in 0..2 {
+            let output = self.engine.apply(std::mem::take(&mut events));
+            for (gateway, changes) in output.fleets {
+                effects.changes.entry(gateway).or_default().extend(changes);
+            }
+            effects.removed.extend(output.removed_fleets);
+            for (key, status) in output.statuses {
+                self.ledger.set_status(&key, status.as_ref(), now);
+                effects.statuses.insert(key);
+            }
+            if output.intents.is_empty() {
+                break;
+            }
+            effects.rebound.extend(output.intents.into_keys());
+            for (gateway, binding) in self.bindings.update(&self.wanted(), usable) {
+                effects.rebound.insert(gateway.clone());
+                events.push(Event::Binding { gateway, binding });
+            }
+        }
+        for gateway in &effects.removed {
+            effects.changes.remove(gateway);
+            self.states.remove(gateway);
+        }
+        effects
+    }
+
+    fn note(&mut self, happening: Happening, events: &mut Vec<Event>) {
+        match happening {
+            Happening::Objects(objects) => {
+                for (key, applied) in objects {
+                    self.ledger.record(&key, applied.as_ref());
+                    events.push(Event::Object { key, object: applied.map(|applied| applied.object) });
+                }
+            }
+            Happening::Fleet { gateway, state } => {
+                self.states.insert(gateway.clone(), state.clone());
+                events.push(Event::Fleet { gateway, state });
+            }
+            Happening::Refused(refused) => events.push(Event::Refused(refused)),
+        }
+    }
+
+    fn wanted(&self) -> BTreeMap<NamespacedName, Wanted> {
+        let wanted = |gateway: &NamespacedName| {
+            let intent = self.engine.intent(gateway)?;
+            let ports = intent.ports.iter().map(|(port, _)| *port).collect();
+            Some((gateway.clone(), Wanted { ports, addresses: intent.addresses.clone() }))
+        };
+        self.engine.fleets().filter_map(wanted).collect()
+    }
+
+    #[must_use]
+    pub const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    #[must_use]
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Where each Gateway listens.
+    #[must_use]
+    pub const fn bindings(&self) -> &BTreeMap<NamespacedName, Binding> {
+        self.bindings.in_force()
+    }
+
+    /// What the proxies of a Gateway have said so far.
+    #[must_use]
+    pub fn state(&self, gateway: &NamespacedName) -> FleetState {
+        self.states.get(gateway).cloned().unwrap_or_default()
+    }
+
+    /// The ports that a Gateway's proxies listen on, the offset added, and whether with TLS. One beyond 65535 is left out.
+    #[must_use]
+    pub fn ports(&self, gateway: &NamespacedName) -> BTreeMap<u16, bool> {
+        let offset = self.bindings().get(gateway).map_or(0, |binding| binding.port_offset);
+        let ports = self.engine.intent(gateway).into_iter().flat_map(|intent| &intent.ports);
+        ports.filter_map(|(port, tls)| Some((port.checked_add(offset)?, *tls))).collect()
+    }
+}
