@@ -1,0 +1,155 @@
+//! The resources of one fleet, gathered from the nodes that make them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use portolan_model::ir::{ClusterKey, TableId};
+use portolan_model::{Name, NamespacedName};
+use portolan_proto::{Change, HostTable, Resource, ResourceKey, Snapshot, Version, VirtualHostBody};
+
+/// A route table in the making.
+struct Table {
+    hosts: HostTable,
+    /// Sum of the versions of head and hosts
+    version: Version,
+    /// Whether a listener names it; hosts may be known before
+    published: bool,
+}
+
+/// One Gateway's fleet.
+#[derive(Default)]
+pub struct Fleet {
+    snapshot: Snapshot,
+    tables: BTreeMap<TableId, Table>,
+    dirty: BTreeSet<TableId>,
+    /// Clusters by the number of routes that use them
+    clusters: BTreeMap<ClusterKey, usize>,
+    listeners: BTreeSet<ResourceKey>,
+    secrets: BTreeSet<NamespacedName>,
+    pending: BTreeMap<ResourceKey, Option<Arc<Resource>>>,
+}
+
+impl Fleet {
+    pub const fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Puts a resource in or replaces it, with the next [`Fleet::publish`].
+    pub fn put(&mut self, resource: Arc<Resource>) {
+        self.pending.insert(resource.key.clone(), Some(resource));
+    }
+
+    pub fn take_out(&mut self, key: ResourceKey) {
+        self.pending.insert(key, None);
+    }
+
+    /// The virtual host that is in force.
+    pub fn host(&self, table: &TableId, host: &Name) -> Option<&Arc<VirtualHostBody>> {
+        self.tables.get(table)?.hosts.hosts.get(host)
+    }
+
+    pub fn set_host(&mut self, id: &TableId, host: &Name, body: Option<Arc<VirtualHostBody>>) {
+        let table = self.tables.entry(id.clone()).or_insert_with(|| Table::new(id));
+        if let Some(old) = table.hosts.hosts.get(host) {
+            table.version = table.version.minus(old.version);
+        }
+        if let Some(new) = &body {
+            table.version = table.version.plus(new.version);
+        }
+        table.hosts.set(host, body);
+        self.dirty.insert(id.clone());
+    }
+
+    /// Says which tables the listeners name.
+    pub fn set_tables(&mut self, named: &BTreeSet<TableId>) {
+        for id in named {
+            let table = self.tables.entry(id.clone()).or_insert_with(|| Table::new(id));
+            if !table.published {
+                table.published = true;
+                self.dirty.insert(id.clone());
+            }
+        }
+        for (id, table) in &mut self.tables {
+            if table.published && !named.contains(id) {
+                table.published = false;
+                self.dirty.insert(id.clone());
+            }
+        }
+    }
+
+    /// Says which listeners and secrets there are; returns the secrets that are new.
+    pub fn set_listeners(&mut self, listeners: Vec<Arc<Resource>>, secrets: BTreeSet<NamespacedName>) -> Vec<NamespacedName> {
+        let keys: BTreeSet<ResourceKey> = listeners.iter().map(|listener| listener.key.clone()).collect();
+        for gone in self.listeners.difference(&keys) {
+            self.pending.insert(gone.clone(), None);
+        }
+        self.listeners = keys;
+        for listener in listeners {
+            self.put(listener);
+        }
+        for gone in self.secrets.difference(&secrets) {
+            self.pending.insert(portolan_translate::secret_key(gone), None);
+        }
+        let new = secrets.difference(&self.secrets).cloned().collect();
+        self.secrets = secrets;
+        new
+    }
+
+    pub const fn secrets(&self) -> &BTreeSet<NamespacedName> {
+        &self.secrets
+    }
+
+    /// Counts one more user of a cluster. True: it is the first.
+    pub fn use_cluster(&mut self, key: &ClusterKey) -> bool {
+        let uses = self.clusters.entry(key.clone()).or_default();
+        *uses += 1;
+        *uses == 1
+    }
+
+    /// Counts one user less. True: it was the last.
+    pub fn release_cluster(&mut self, key: &ClusterKey) -> bool {
+        match self.clusters.get_mut(key) {
+            Some(uses) if *uses > 1 => {
+                *uses -= 1;
+                false
+            }
+            Some(_) => self.clusters.remove(key).is_some(),
+            None => false,
+        }
+    }
+
+    /// Puts everything pending in force. Returns what differs.
+    pub fn publish(&mut self) -> Vec<Change> {
+        for id in std::mem::take(&mut self.dirty) {
+            let Some(table) = self.tables.get(&id) else { continue };
+            if table.published {
+                let resource = portolan_translate::table(&id, table.hosts.clone(), table.version);
+                self.pending.insert(resource.key.clone(), Some(Arc::new(resource)));
+            } else {
+                self.pending.insert(portolan_translate::table_key(&id), None);
+                if table.hosts.hosts.is_empty() {
+                    self.tables.remove(&id);
+                }
+            }
+        }
+        let changes: Vec<Change> = std::mem::take(&mut self.pending)
+            .into_iter()
+            .filter(|(key, new)| match (self.snapshot.get(key), new) {
+                (Some(old), Some(new)) => old.version != new.version || old.is_held() != new.is_held(),
+                (None, None) => false,
+                _ => true,
+            })
+            .map(|(key, resource)| Change { key, resource })
+            .collect();
+        self.snapshot.apply(changes.iter().cloned());
+        changes
+    }
+}
+
+impl Table {
+    fn new(id: &TableId) -> Self {
+        let head = portolan_translate::table_head(id);
+        let version = portolan_translate::table_head_version(id);
+        Self { hosts: HostTable::new(head), version, published: false }
+    }
+}

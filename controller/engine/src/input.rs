@@ -1,0 +1,61 @@
+//! What goes into the engine and what comes out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use portolan_model::ir::{Binding, Status};
+use portolan_model::objects::{GatewayAddress, Object};
+use portolan_model::{NamespacedName, ObjectKey};
+use portolan_proto::Change;
+use portolan_resolve::FleetState;
+
+/// What an engine must know before it starts.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// For the property tests: reads of this kind are not recorded, and the engine then must be found out to be wrong.
+    pub forget: Option<crate::ReadKind>,
+}
+
+/// One change of the world.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// An object is there with this value, or is gone
+    Object { key: ObjectKey, object: Option<Object> },
+    /// Where the proxies of a Gateway listen
+    Binding { gateway: NamespacedName, binding: Option<Binding> },
+    /// What the proxies of a Gateway have said
+    Fleet { gateway: NamespacedName, state: FleetState },
+    /// Envoy refused a match of a route, or (with `text: None`) the refusal is to be forgotten
+    Refused(RefusedMatch),
+}
+
+/// A part of a route table that Envoy refused.
+#[derive(Clone, Debug)]
+pub struct RefusedMatch {
+    /// [`portolan_proto::Unit::version`]
+    pub content: u128,
+    pub route: ObjectKey,
+    pub text: Option<Arc<str>>,
+}
+
+/// What a batch led to.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// Per fleet (one per Gateway) what differs, by type and name
+    pub fleets: BTreeMap<NamespacedName, Vec<Change>>,
+    /// Gateways that are gone or no longer Portolan's
+    pub removed_fleets: Vec<NamespacedName>,
+    /// Statuses that differ; `None`: the object is gone or not Portolan's concern
+    pub statuses: BTreeMap<ObjectKey, Option<Status>>,
+    /// What the proxies of a Gateway need, where it differs
+    pub intents: BTreeMap<NamespacedName, Option<FleetIntent>>,
+}
+
+/// What a Gateway needs of its proxies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FleetIntent {
+    /// The ports that are served and whether with TLS, ascending
+    pub ports: Vec<(u16, bool)>,
+    /// `spec.addresses`
+    pub addresses: Vec<GatewayAddress>,
+}

@@ -1,0 +1,101 @@
+//! The nodes of the graph and what they read.
+
+use portolan_model::ir::{BackendId, ClusterKey, ListenerId, TableId};
+use portolan_model::{Kind, Name, NamespacedName, ObjectKey};
+
+/// A value that is computed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Node {
+    GatewayView(NamespacedName),
+    ListenerPlans(NamespacedName),
+    ParentView(ObjectKey),
+    BackendView(BackendId),
+    RouteView(ObjectKey),
+    HostEntries(ObjectKey),
+    VirtualHost(TableId, Name),
+    Cluster(ClusterKey),
+    Endpoints(ClusterKey),
+    Secret(NamespacedName),
+    Status(ObjectKey),
+}
+
+impl Node {
+    /// A node reads only nodes of lower strata, so that computing in this order computes each at most once.
+    pub const fn stratum(&self) -> u8 {
+        match self {
+            Self::GatewayView(_) => 0,
+            Self::ListenerPlans(_) | Self::ParentView(_) | Self::BackendView(_) => 1,
+            Self::RouteView(_) => 2,
+            Self::HostEntries(_) => 3,
+            Self::VirtualHost(..) | Self::Cluster(_) | Self::Endpoints(_) | Self::Secret(_) => 4,
+            Self::Status(_) => 5,
+        }
+    }
+}
+
+/// Something that a node has read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Read {
+    Object(ObjectKey),
+    /// The grants in a namespace
+    Grants(Name),
+    ListenerSetsOf(NamespacedName),
+    Slices(NamespacedName),
+    PoliciesFor(ObjectKey),
+    Binding(NamespacedName),
+    Fleet(NamespacedName),
+    GatewayView(NamespacedName),
+    ParentView(ObjectKey),
+    BackendView(BackendId),
+    RouteView(ObjectKey),
+    /// The routes under a hostname of a table
+    Host(TableId, Name),
+    /// The number of routes at a listener
+    Attached(ListenerId),
+    /// The contents of a route that Envoy refused
+    Refused(ObjectKey),
+    /// The matches of a route that answer 500 for that reason
+    Refusals(ObjectKey),
+}
+
+/// The kind of a [`Read`], for the test that drops one kind at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ReadKind {
+    Object(Kind),
+    Grants,
+    ListenerSetsOf,
+    Slices,
+    PoliciesFor,
+    Binding,
+    Fleet,
+    GatewayView,
+    ParentView,
+    BackendView,
+    RouteView,
+    Host,
+    Attached,
+    Refused,
+    Refusals,
+}
+
+impl Read {
+    pub const fn kind(&self) -> ReadKind {
+        match self {
+            Self::Object(key) => ReadKind::Object(key.kind),
+            Self::Grants(_) => ReadKind::Grants,
+            Self::ListenerSetsOf(_) => ReadKind::ListenerSetsOf,
+            Self::Slices(_) => ReadKind::Slices,
+            Self::PoliciesFor(_) => ReadKind::PoliciesFor,
+            Self::Binding(_) => ReadKind::Binding,
+            Self::Fleet(_) => ReadKind::Fleet,
+            Self::GatewayView(_) => ReadKind::GatewayView,
+            Self::ParentView(_) => ReadKind::ParentView,
+            Self::BackendView(_) => ReadKind::BackendView,
+            Self::RouteView(_) => ReadKind::RouteView,
+            Self::Host(..) => ReadKind::Host,
+            Self::Attached(_) => ReadKind::Attached,
+            Self::Refused(_) => ReadKind::Refused,
+            Self::Refusals(_) => ReadKind::Refusals,
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The world as it was told: objects, and indexes over them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use portolan_model::ir::Binding;
+use portolan_model::objects::Object;
+use portolan_model::{Kind, NamespacedName, ObjectKey};
+use portolan_resolve::FleetState;
+
+use crate::node::Read;
+
+/// Objects by name, indexes by what is read of them.
+#[derive(Default)]
+pub struct Store {
+    objects: HashMap<ObjectKey, Object>,
+    indexes: HashMap<Read, BTreeSet<ObjectKey>>,
+    bindings: HashMap<NamespacedName, Arc<Binding>>,
+    fleets: HashMap<NamespacedName, FleetState>,
+    /// Contents that Envoy refused, by route
+    refused: HashMap<ObjectKey, BTreeMap<u128, Arc<str>>>,
+}
+
+/// The indexes that an object stands in.
+fn indexes(object: &Object) -> Vec<Read> {
+    match object {
+        Object::ReferenceGrant(grant) => vec![Read::Grants(Arc::clone(&grant.meta.name.namespace))],
+        Object::ListenerSet(set) => match set.parent.kind() {
+            Some(Kind::Gateway) => vec![Read::ListenerSetsOf(set.parent.resolve(&set.meta.name.namespace))],
+            _ => Vec::new(),
+        },
+        Object::EndpointSlice(slice) => slice.service.iter().cloned().map(Read::Slices).collect(),
+        Object::BackendTlsPolicy(policy) => policy
+            .targets
+            .iter()
+            .filter_map(|target| {
+                let kind = Kind::find(&target.group, &target.kind)?;
+                let name = NamespacedName::new(Arc::clone(&policy.meta.name.namespace), Arc::clone(&target.name));
+                Some(Read::PoliciesFor(ObjectKey::new(kind, name)))
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+impl Store {
+    /// Puts a value in force. Returns what reads differently now; nothing when the value is the same.
+    pub fn set_object(&mut self, key: &ObjectKey, object: Option<Object>) -> Vec<Read> {
+        if self.objects.get(key) == object.as_ref() {
+            return Vec::new();
+        }
+        let mut changed = vec![Read::Object(key.clone())];
+        if let Some(object) = &object {
+            for index in indexes(object) {
+                self.indexes.entry(index.clone()).or_default().insert(key.clone());
+                changed.push(index);
+            }
+        }
+        let now = changed.len();
+        let old = match object {
+            Some(object) => self.objects.insert(key.clone(), object),
+            None => self.objects.remove(key),
+        };
+        for index in old.as_ref().map(indexes).unwrap_or_default() {
+            if changed.get(1..now).is_some_and(|kept| kept.contains(&index)) {
+                continue;
+            }
+            if let Some(keys) = self.indexes.get_mut(&index) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.indexes.remove(&index);
+                }
+            }
+            changed.push(index);
+        }
+        changed
+    }
+
+    pub fn set_binding(&mut self, gateway: &NamespacedName, binding: Option<Binding>) -> Vec<Read> {
+        if self.bindings.get(gateway).map(|old| &**old) == binding.as_ref() {
+            return Vec::new();
+        }
+        match binding {
+            Some(binding) => _ = self.bindings.insert(gateway.clone(), Arc::new(binding)),
+            None => _ = self.bindings.remove(gateway),
+        }
+        vec![Read::Binding(gateway.clone())]
+    }
+
+    pub fn set_fleet(&mut self, gateway: &NamespacedName, state: FleetState) -> Vec<Read> {
+        if self.fleet(gateway) == state {
+            return Vec::new();
+        }
+        self.fleets.insert(gateway.clone(), state);
+        vec![Read::Fleet(gateway.clone())]
+    }
+
+    pub fn set_refused(&mut self, route: &ObjectKey, content: u128, text: Option<Arc<str>>) -> Vec<Read> {
+        let contents = self.refused.entry(route.clone()).or_default();
+        let old = match &text {
+            Some(text) => contents.insert(content, Arc::clone(text)),
+            None => contents.remove(&content),
+        };
+        if contents.is_empty() {
+            self.refused.remove(route);
+        }
+        if old == text { Vec::new() } else { vec![Read::Refused(route.clone())] }
+    }
+
+    pub fn object(&self, kind: Kind, name: &NamespacedName) -> Option<&Object> {
+        self.objects.get(&ObjectKey::new(kind, name.clone()))
+    }
+
+    pub fn get(&self, key: &ObjectKey) -> Option<&Object> {
+        self.objects.get(key)
+    }
+
+    /// The objects in an index, by name.
+    pub fn indexed(&self, index: &Read) -> impl Iterator<Item = &Object> {
+        self.indexes.get(index).into_iter().flatten().filter_map(|key| self.objects.get(key))
+    }
+
+    pub fn binding(&self, gateway: &NamespacedName) -> Option<Arc<Binding>> {
+        self.bindings.get(gateway).cloned()
+    }
+
+    pub fn fleet(&self, gateway: &NamespacedName) -> FleetState {
+        self.fleets.get(gateway).cloned().unwrap_or_default()
+    }
+
+    pub fn refused(&self, route: &ObjectKey, content: u128) -> Option<&Arc<str>> {
+        self.refused.get(route)?.get(&content)
+    }
+}

@@ -1,0 +1,50 @@
+//! The properties find every read that is not recorded: for each kind of read, an engine that forgets that kind must be found out.
+
+use portolan_engine::{Options, ReadKind};
+use portolan_model::Kind;
+use proptest::test_runner::TestRunner;
+
+use crate::property::{config, history, play};
+
+/// Every kind of read that something makes.
+const KINDS: &[ReadKind] = &[
+    ReadKind::Object(Kind::GatewayClass),
+    ReadKind::Object(Kind::Gateway),
+    ReadKind::Object(Kind::ListenerSet),
+    ReadKind::Object(Kind::HTTPRoute),
+    ReadKind::Object(Kind::GRPCRoute),
+    ReadKind::Object(Kind::TCPRoute),
+    ReadKind::Object(Kind::Namespace),
+    ReadKind::Object(Kind::Service),
+    ReadKind::Object(Kind::Backend),
+    ReadKind::Object(Kind::Secret),
+    ReadKind::Grants,
+    ReadKind::ListenerSetsOf,
+    ReadKind::Slices,
+    ReadKind::PoliciesFor,
+    ReadKind::Binding,
+    ReadKind::Fleet,
+    ReadKind::GatewayView,
+    ReadKind::ParentView,
+    ReadKind::BackendView,
+    ReadKind::RouteView,
+    ReadKind::Host,
+    ReadKind::Attached,
+    ReadKind::Refused,
+    ReadKind::Refusals,
+];
+
+#[test]
+fn an_engine_that_forgets_a_kind_of_read_is_found_out() {
+    let missed: Vec<ReadKind> = KINDS
+        .iter()
+        .copied()
+        .filter(|kind| {
+            let mut config = config(400);
+            config.max_shrink_iters = 0;
+            let mut runner = TestRunner::new(config);
+            runner.run(&history(), |history| play(&history, Options { forget: Some(*kind) })).is_ok()
+        })
+        .collect();
+    assert!(missed.is_empty(), "the properties hold although these reads are not recorded: {missed:?}");
+}
