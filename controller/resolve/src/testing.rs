@@ -38,6 +38,13 @@ impl TestWorld {
         Self { objects, ..Self::default() }
     }
 
+    /// A World of the objects in manifests, also of those that an API server would refuse, as far as they can be read.
+    pub fn read(manifests: &str) -> Result<Self, String> {
+        let file = Name::from("manifests.yaml");
+        let read = portolan_model::read::manifests(&file, manifests.as_bytes()).map_err(|problem| problem.message)?;
+        Ok(Self::new(read.into_iter().filter_map(|manifest| manifest.object)))
+    }
+
     /// The objects, by kind and name.
     pub fn objects(&self) -> impl Iterator<Item = (&ObjectKey, &Object)> {
         self.objects.iter()
@@ -212,4 +219,17 @@ impl World for TestWorld {
     fn refusals(&self, route: &ObjectKey) -> Arc<[Refusal]> {
         self.refusals.get(route).cloned().unwrap_or_default().into()
     }
+}
+
+/// A manifest of a Secret with a certificate of its own for these names.
+#[cfg(test)]
+pub(crate) fn certificate(namespace: &str, name: &str, hosts: &[&str]) -> String {
+    let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+    let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(hosts).unwrap();
+    let indented = |pem: &str| pem.lines().map(|line| format!("    {line}\n")).collect::<String>();
+    format!(
+        "\napiVersion: v1\nkind: Secret\nmetadata: {{name: {name}, namespace: {namespace}}}\ntype: kubernetes.io/tls\nstringData:\n  tls.crt: |\n{}  tls.key: |\n{}---\n",
+        indented(&cert.pem()),
+        indented(&signing_key.serialize_pem())
+    )
 }

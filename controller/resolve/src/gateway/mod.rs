@@ -215,3 +215,6 @@ fn mark_overlapping(listeners: &mut [ListenerView]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1 @@
+//! Requests through small worlds.
