@@ -15,8 +15,8 @@ use crate::metrics::CountedStream;
 use crate::server::{Hosted, Inner};
 use crate::transition::{FleetName, StreamId, Transition};
 
-/// Responses that may wait for the connection. More are never on their way: one per type, and what an answer releases.
-pub(crate) const WAITING: usize = 16;
+/// Responses that may wait for the connection. More are never unanswered: one per type, or 32 where each carries one resource.
+pub(crate) const WAITING: usize = 128;
 
 type Sender = mpsc::Sender<Result<DeltaResponse, Status>>;
 

@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     /// The version of each refused table that has been searched, or is being searched on a stream
     probes: BTreeMap<ResourceKey, (Version, Option<StreamId>)>,
     /// How far some proxy has accepted the log
-    acked: Option<u64>,
+    acked: u64,
 }
 
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Fleet {
             events: Vec::new(),
             refusals: BTreeMap::new(),
             probes: BTreeMap::new(),
-            acked: None,
+            acked: 0,
         };
         Self { shared, streams: BTreeMap::new() }
     }
@@ -169,8 +169,8 @@ impl Shared {
     }
 
     pub(crate) fn note_acked(&mut self, position: u64) {
-        if self.acked.is_none_or(|acked| acked < position) {
-            let first = self.acked.replace(position).is_none();
+        if self.acked < position {
+            let first = std::mem::replace(&mut self.acked, position) == 0;
             self.events.push(Event::Acked { position, first });
         }
     }

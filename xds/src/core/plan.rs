@@ -35,14 +35,39 @@ impl Stream {
             return Err(Reset::Behind);
         }
         let late = self.types.iter().find(|(_, state)| {
-            state.outstanding.as_ref().is_some_and(|outstanding| {
+            let is_late = |outstanding: &Outstanding| {
                 now.saturating_duration_since(outstanding.sent) >= shared.limits.answer_within
-            })
+            };
+            state.outstanding.iter().any(is_late)
         });
         if let Some((kind, _)) = late {
             return Err(Reset::NoAnswer(kind));
         }
-        Ok(ResourceType::ALL.into_iter().filter_map(|kind| self.response(id, shared, kind, now)).collect())
+        let mut responses = Vec::new();
+        for kind in ResourceType::ALL {
+            if !self.types[kind].seen {
+            } else if is_sent_singly(kind) {
+                self.single_responses(shared, kind, now, &mut responses);
+            } else {
+                responses.extend(self.response(id, shared, kind, now));
+            }
+        }
+        Ok(responses)
+    }
+
+    /// One response per resource, several at a time.
+    fn single_responses(
+        &mut self,
+        shared: &Shared,
+        kind: ResourceType,
+        now: Instant,
+        responses: &mut Vec<DeltaResponse>,
+    ) {
+        let room = SINGLES.saturating_sub(self.types[kind].outstanding.len());
+        if room > 0 {
+            let (items, _) = self.ready(shared, kind);
+            responses.extend(items.into_iter().take(room).map(|item| self.send(shared, kind, vec![item], now)));
+        }
     }
 
     /// The next response of a type. One is outstanding at most; meanwhile newer states replace each other in the snapshot.
@@ -53,8 +78,7 @@ impl Stream {
         kind: ResourceType,
         now: Instant,
     ) -> Option<DeltaResponse> {
-        let state = &self.types[kind];
-        if !state.seen || state.outstanding.is_some() {
+        if !self.types[kind].outstanding.is_empty() {
             return None;
         }
         if kind == ResourceType::Route && self.trial_next {
@@ -271,7 +295,7 @@ impl Stream {
         }
         let state = &mut self.types[kind];
         state.answer_due = false;
-        state.outstanding = Some(Outstanding { nonce, sent: now, names, is_trial: false });
+        state.outstanding.push(Outstanding { nonce, sent: now, names, is_trial: false });
         self.force_followers(shared, kind, &followers);
         response
     }
@@ -303,8 +327,8 @@ impl Stream {
         self.nonce += 1;
         let nonce = self.nonce;
         let version = format!("trial+g{}", self.next_generation());
-        self.types[ResourceType::Route].outstanding =
-            Some(Outstanding { nonce, sent: now, names: Vec::new(), is_trial: true });
+        let outstanding = Outstanding { nonce, sent: now, names: Vec::new(), is_trial: true };
+        self.types[ResourceType::Route].outstanding.push(outstanding);
         Some(DeltaResponse {
             type_url: ResourceType::Route.type_url(),
             nonce: nonce.to_string(),
@@ -312,6 +336,15 @@ impl Stream {
             removed: Vec::new(),
         })
     }
+}
+
+/// Responses of one type that may be unanswered at a time, where each carries one resource.
+const SINGLES: usize = 32;
+
+/// Whether each resource of the type goes in a response of its own. Envoy remembers the hash of a secret before it has tried it: sent
+/// again to find out which one of a response was bad, the bad one is acknowledged (measured on 1.40). The first answer has to be right.
+const fn is_sent_singly(kind: ResourceType) -> bool {
+    matches!(kind, ResourceType::Secret | ResourceType::Extension)
 }
 
 /// A table that answers 404 to everything.

@@ -41,8 +41,8 @@ pub(crate) struct TypeState {
     pub(super) wildcard: bool,
     pub(super) subscribed: Subscribed,
     pub(super) exceptions: BTreeMap<Arc<str>, Exception>,
-    /// The response that has not been answered
-    pub(super) outstanding: Option<Outstanding>,
+    /// The responses that have not been answered
+    pub(super) outstanding: Vec<Outstanding>,
     /// A first request for all resources is answered even when there are none
     pub(super) answer_due: bool,
     /// Parts of a refused response, to be sent part by part until the culprit stands alone; the next one last
@@ -117,7 +117,7 @@ impl Stream {
     pub(crate) fn state(&self, snapshot: &Snapshot) -> StreamState {
         let is_busy = |(kind, state): (ResourceType, &TypeState)| {
             let mut exceptions = state.exceptions.iter();
-            state.outstanding.is_some()
+            !state.outstanding.is_empty()
                 || state.answer_due
                 || exceptions.any(|(name, exception)| exception.is_pending(&goal(snapshot, kind, name, exception)))
         };
@@ -300,8 +300,9 @@ impl Stream {
         refusal: Option<String>,
         now: Instant,
     ) {
-        let state = &mut self.types[kind];
-        let Some(outstanding) = state.outstanding.take_if(|outstanding| outstanding.nonce == nonce) else { return };
+        let outstanding = &mut self.types[kind].outstanding;
+        let Some(index) = outstanding.iter().position(|outstanding| outstanding.nonce == nonce) else { return };
+        let outstanding = outstanding.remove(index);
         self.has_answered = true;
         let after = now.saturating_duration_since(outstanding.sent);
         if outstanding.is_trial {

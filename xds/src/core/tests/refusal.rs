@@ -116,7 +116,7 @@ fn a_bad_secret_does_not_take_a_good_one_with_it() {
     let mut bench = Bench::new(vec![set(resource(Secret, "bad", 1, &[])), set(resource(Secret, "good", 1, &[]))]);
     let first = bench.request(subscribe(Secret, &["bad", "good"]));
     let all = answer_all(&mut bench, first, &["bad"]);
-    assert!(all.contains(&vec!["good".to_string()]), "{all:?}");
+    assert_eq!(all, [["bad"], ["good"]], "each in a response of its own, and once");
     assert_eq!(refused(&mut bench), [("bad".into(), None, "no bad".into())]);
 }
 
@@ -311,4 +311,14 @@ fn one_stream_of_a_fleet_searches_and_another_takes_over_when_it_ends() {
     let taken_over = bench.fleet.poll(other, now).unwrap();
     answer_tables(&mut bench, other, taken_over, &bad_routes(&["h07-r2"]));
     assert_eq!(refused(&mut bench), [("t".into(), Some(Version::of(b"h07-r2")), "bad h07-r2".into())]);
+}
+
+#[test]
+fn secrets_go_singly_but_not_one_after_the_other() {
+    let names: Vec<_> = (0..40).map(|index| format!("s{index:02}")).collect();
+    let mut bench = Bench::new(names.iter().map(|name| set(resource(Secret, name, 1, &[]))).collect());
+    let first = bench.request(subscribe(Secret, &names.iter().map(String::as_str).collect::<Vec<_>>()));
+    assert_eq!(first.len(), 32);
+    assert!(first.iter().all(|response| response.resources.len() == 1));
+    assert_eq!(bench.accept(&first[7]).len(), 1, "an answer makes room for one more");
 }
