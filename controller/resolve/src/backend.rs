@@ -131,3 +131,141 @@ fn protocol<'a>(names: impl Iterator<Item = &'a Name>, unsupported: &dyn Fn(&str
     }
     BackendView::Found { protocol }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestWorld;
+    use portolan_model::NamespacedName;
+    use portolan_model::ir::{EndpointAddress, EndpointsPlan};
+
+    const OBJECTS: &str = "
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: ns}
+spec:
+  ipFamilies: [IPv6, IPv4]
+  ports: [{name: http, port: 80}, {name: both, port: 53}, {name: udp, port: 53, protocol: UDP}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: outside, namespace: ns}
+spec: {type: ExternalName, externalName: outside.test}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-v4, namespace: ns, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{name: http, port: 8080}, {name: other, port: 9090}]
+endpoints:
+- {addresses: [10.0.0.1, 10.0.0.9], zone: b}
+- {addresses: [10.0.0.2], zone: a, conditions: {ready: false, serving: true, terminating: true}}
+- {addresses: [10.0.0.3], conditions: {ready: false}}
+- {addresses: [10.0.0.4], conditions: {ready: false, serving: false, terminating: true}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-v4-more, namespace: ns, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints:
+- {addresses: [10.0.0.2], zone: c}
+- {addresses: [10.0.0.1], conditions: {ready: false, serving: true, terminating: true}}
+---
+";
+
+    fn plan(manifests: &str, key: &ClusterKey) -> Option<EndpointsPlan> {
+        endpoints(&TestWorld::read(manifests).unwrap(), key)
+    }
+
+    fn key(kind: Kind, name: &str, port: u16) -> ClusterKey {
+        let backend = BackendId { kind, name: NamespacedName::new("ns", name), port };
+        ClusterKey { backend, protocol: UpstreamProtocol::Http1 }
+    }
+
+    fn shown(plan: Option<EndpointsPlan>) -> Vec<String> {
+        let localities = plan.into_iter().flat_map(|plan| plan.localities);
+        localities
+            .flat_map(|locality| {
+                let zone = locality.zone;
+                locality.endpoints.into_iter().map(move |endpoint| {
+                    let address = match endpoint.address {
+                        EndpointAddress::Socket(address, port) => std::net::SocketAddr::new(address, port).to_string(),
+                        EndpointAddress::Unix(path) => path.to_string(),
+                    };
+                    format!("{zone}/{address}{}", if endpoint.draining { " draining" } else { "" })
+                })
+            })
+            .collect()
+    }
+
+    #[test]
+    fn endpoints_are_those_that_serve_each_once_in_its_zone() {
+        let web = key(Kind::Service, "web", 80);
+        assert_eq!(shown(plan(OBJECTS, &web)), ["b/10.0.0.1:8080", "c/10.0.0.2:8080"]);
+        // The first family of the Service that has something is used, and it alone.
+        let v6 = "
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-v6, namespace: ns, labels: {kubernetes.io/service-name: web}}
+addressType: IPv6
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: ['fd00::1']}]
+---
+";
+        assert_eq!(shown(plan(&format!("{OBJECTS}{v6}"), &web)), ["/[fd00::1]:8080"]);
+        let draining =
+            v6.replace("['fd00::1']", "['fd00::1'], conditions: {ready: false, terminating: true, serving: true}");
+        assert_eq!(shown(plan(&format!("{OBJECTS}{draining}"), &web)), ["b/10.0.0.1:8080", "c/10.0.0.2:8080"]);
+    }
+
+    #[test]
+    fn a_service_without_endpoints_has_an_empty_set() {
+        assert_eq!(plan(OBJECTS, &key(Kind::Service, "web", 53)).unwrap().localities, []);
+        assert_eq!(plan(OBJECTS, &key(Kind::Service, "web", 99)), None);
+        assert_eq!(plan(OBJECTS, &key(Kind::Service, "none", 80)), None);
+    }
+
+    #[test]
+    fn names_are_resolved_by_envoy() {
+        let backend = "
+apiVersion: portolan.dev/v1alpha1
+kind: Backend
+metadata: {name: mixed, namespace: ns}
+spec: {endpoints: [{fqdn: {hostname: b.test, port: 80}}, {ip: {address: 192.0.2.1, port: 81}}]}
+---
+apiVersion: portolan.dev/v1alpha1
+kind: Backend
+metadata: {name: local, namespace: ns}
+spec: {endpoints: [{unix: {path: /run/a.sock}}, {ip: {address: 192.0.2.1, port: 81}}], appProtocols: [kubernetes.io/h2c]}
+---
+apiVersion: portolan.dev/v1alpha1
+kind: Backend
+metadata: {name: wrong, namespace: ns}
+spec: {endpoints: [{unix: {path: /run/a.sock}}, {fqdn: {hostname: b.test, port: 80}}]}
+---
+";
+        let world = TestWorld::read(&format!("{OBJECTS}{backend}")).unwrap();
+        let discovery = |key: &ClusterKey| cluster(&world, key).map(|plan| plan.discovery);
+        let outside = key(Kind::Service, "outside", 8443);
+        assert_eq!(discovery(&outside), Some(Discovery::Dns(vec![("outside.test".into(), 8443)])));
+        assert_eq!(endpoints(&world, &outside), None);
+        let mixed = key(Kind::Backend, "mixed", 0);
+        assert_eq!(discovery(&mixed), Some(Discovery::Dns(vec![("192.0.2.1".into(), 81), ("b.test".into(), 80)])));
+        let local = key(Kind::Backend, "local", 0);
+        assert_eq!(discovery(&local), Some(Discovery::Endpoints));
+        assert_eq!(shown(endpoints(&world, &local)), ["/192.0.2.1:81", "//run/a.sock"]);
+        assert_eq!(view(&world, &local.backend), BackendView::Found { protocol: UpstreamProtocol::Http2 });
+        assert!(matches!(view(&world, &key(Kind::Backend, "wrong", 0).backend), BackendView::NotFound(_)));
+        assert_eq!(discovery(&key(Kind::Backend, "wrong", 0)), None);
+    }
+
+    #[test]
+    fn certificates_are_held_until_usable() {
+        use portolan_model::ir::SecretState;
+        let world = TestWorld::read(&crate::testing::certificate("ns", "good", &["a.test"])).unwrap();
+        let state = |name: &str| crate::secret::plan(&world, &NamespacedName::new("ns", name)).state;
+        assert!(matches!(state("good"), SecretState::Usable { .. }));
+        assert_eq!(state("none"), SecretState::Held);
+    }
+}

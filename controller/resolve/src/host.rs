@@ -133,3 +133,6 @@ fn append_tail(
         routes.append(&mut more);
     }
 }
+
+#[cfg(test)]
+mod tests;
