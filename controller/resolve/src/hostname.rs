@@ -48,12 +48,10 @@ pub fn wildcards_above(host: &str) -> impl Iterator<Item = Name> + '_ {
 
 /// The hostname that a request is matched under: lower-case and without a port, as Envoy does with `ignore_port_in_host_matching`.
 pub fn of_authority(authority: &str) -> String {
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
     let host = match authority.rsplit_once(':') {
-        Some((host, port))
-            if port.bytes().all(|byte| byte.is_ascii_digit()) && !(host.contains(':') && !host.ends_with(']')) =>
-        {
-            host
-        }
+        // Without brackets the last part of an IPv6 address is no port.
+        Some((host, port)) if is_port(port) && (!host.contains(':') || host.ends_with(']')) => host,
         _ => authority,
     };
     host.to_ascii_lowercase()

@@ -226,7 +226,7 @@ impl World for TestWorld {
 pub(crate) fn certificate(namespace: &str, name: &str, hosts: &[&str]) -> String {
     let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
     let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(hosts).unwrap();
-    let indented = |pem: &str| pem.lines().map(|line| format!("    {line}\n")).collect::<String>();
+    let indented = |pem: &str| format!("    {}\n", pem.trim().replace('\n', "\n    "));
     format!(
         "\napiVersion: v1\nkind: Secret\nmetadata: {{name: {name}, namespace: {namespace}}}\ntype: kubernetes.io/tls\nstringData:\n  tls.crt: |\n{}  tls.key: |\n{}---\n",
         indented(&cert.pem()),

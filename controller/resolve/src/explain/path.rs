@@ -1,5 +1,7 @@
 //! What Envoy makes of a path before it looks for a route (`normalize_path`, `merge_slashes`, escaped slashes).
 
+use std::fmt::Write;
+
 /// A path as routes see it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Normalised {
@@ -37,9 +39,9 @@ fn canonical(path: &str) -> String {
         }
         match next {
             '\\' => out.push('/'),
-            ' ' | '"' | '<' | '>' | '`' | '{' | '}' => out.push_str(&format!("%{:02X}", u32::from(next))),
+            ' ' | '"' | '<' | '>' | '`' | '{' | '}' => _ = write!(out, "%{:02X}", u32::from(next)),
             _ if next.is_ascii() => out.push(next),
-            _ => next.to_string().bytes().for_each(|byte| out.push_str(&format!("%{byte:02X}"))),
+            _ => next.to_string().bytes().for_each(|byte| _ = write!(out, "%{byte:02X}")),
         }
         rest = rest.get(next.len_utf8()..).unwrap_or("");
     }

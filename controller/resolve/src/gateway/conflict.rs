@@ -71,9 +71,12 @@ pub(super) fn judge(candidates: &[Candidate<'_>]) -> Vec<Option<Reason>> {
                 let key = (spec.port, group(&spec.protocol)?, &spec.hostname);
                 (counts.get(&key).is_some_and(|count| *count > 1)).then_some(Reason::HostnameConflict)
             };
-            let among_own = || match is_served(&spec.protocol) {
-                true => protocol_conflict(&own, spec).or_else(repeated),
-                false => lost_to(&own, spec),
+            let among_own = || {
+                if is_served(&spec.protocol) {
+                    protocol_conflict(&own, spec).or_else(repeated)
+                } else {
+                    lost_to(&own, spec)
+                }
             };
             verdicts.push(lost_to(&claims, spec).or_else(among_own));
         }

@@ -3,7 +3,6 @@
 use portolan_model::NamespacedName;
 use portolan_model::ir::{HostPlan, TableId};
 
-use crate::World;
 use crate::testing::{TestWorld, certificate};
 
 const CLASS: &str = "

@@ -53,7 +53,7 @@ fn octal(parser: &mut Parser<'_>, first: char) -> char {
     char::from_u32(code).unwrap_or('\0')
 }
 
-/// `\x41` or `\x{10FFFF}`. A surrogate, which RE2 reads but no text holds, is taken for the replacement character.
+/// `\x41` or `\x{ff}`. Latin-1 ends there.
 fn hexadecimal(parser: &mut Parser<'_>) -> Option<char> {
     let (digits, length) = if parser.rest().starts_with('{') {
         let (digits, _) = parser.rest().get(1..)?.split_once('}')?;
@@ -66,9 +66,7 @@ fn hexadecimal(parser: &mut Parser<'_>) -> Option<char> {
     }
     let significant = digits.trim_start_matches('0');
     let code = if significant.is_empty() { 0 } else { u32::from_str_radix(significant, 16).ok()? };
-    if code > 0x0010_FFFF {
-        return None;
-    }
+    let code = u8::try_from(code).ok()?;
     parser.advance(length);
-    Some(char::from_u32(code).unwrap_or('\u{FFFD}'))
+    Some(char::from(code))
 }

@@ -21,6 +21,16 @@ struct Atom {
     size: u64,
 }
 
+/// What repeats an atom.
+enum Repetition {
+    /// `*`, `+`, `?`
+    Operator,
+    Counted {
+        least: u64,
+        most: Option<u64>,
+    },
+}
+
 /// An open group, or the whole.
 struct Group {
     opened: usize,
@@ -123,17 +133,17 @@ impl<'a> Parser<'a> {
             let repetition = match next {
                 '*' | '+' | '?' => {
                     self.advance(1);
-                    Some((0, None))
+                    Some(Repetition::Operator)
                 }
-                '{' => self.counts().map(|(least, most)| (least, Some(most))),
+                '{' => self.counts(),
                 _ => None,
             };
-            if let Some((least, most)) = repetition {
+            if let Some(repetition) = repetition {
                 let lazy = self.eat("?");
                 if after_repetition {
                     return Err(Self::error(start, Problem::RepeatedRepetition));
                 }
-                self.repeat(start, least, most)?;
+                self.repeat(start, &repetition)?;
                 let operator = self.pattern.get(start..self.position - usize::from(lazy)).unwrap_or("");
                 self.out.push_str(operator);
                 self.out.push_str(if lazy { "?" } else { "" });
@@ -184,38 +194,36 @@ impl<'a> Parser<'a> {
     }
 
     /// `{n}`, `{n,}` or `{n,m}`; anything else that begins with a brace is literal text.
-    fn counts(&mut self) -> Option<(u64, Option<u64>)> {
+    fn counts(&mut self) -> Option<Repetition> {
         let (inner, _) = self.rest().strip_prefix('{')?.split_once('}')?;
         let number = |text: &str| {
             let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             // RE2 reads no leading zeros, and digits beyond its limit as too many.
             (plain && (text.len() == 1 || !text.starts_with('0'))).then(|| text.parse().unwrap_or(u64::MAX))
         };
-        let counts = match inner.split_once(',') {
+        let (least, most) = match inner.split_once(',') {
             None => (number(inner)?, Some(number(inner)?)),
             Some((least, "")) => (number(least)?, None),
             Some((least, most)) => (number(least)?, Some(number(most)?)),
         };
         self.advance(inner.len() + 2);
-        Some(counts)
+        Some(Repetition::Counted { least, most })
     }
 
-    /// `most`: `None` for the operators without counts, `Some(None)` for a count without an upper end.
-    fn repeat(&mut self, start: usize, least: u64, most: Option<Option<u64>>) -> Result<(), Re2Error> {
-        let too_many = |count: u64| count > MAX_REPEAT;
-        if let Some(most) = most
-            && (too_many(least) || most.is_some_and(|most| too_many(most) || most < least))
-        {
-            return Err(Self::error(start, Problem::RepetitionSize));
-        }
-        let Some(atom) = &mut self.group.last else { return Err(Self::error(start, Problem::NothingToRepeat)) };
-        let count = match most {
-            None => 1,
-            Some(most) => most.unwrap_or(least).max(1),
+    fn repeat(&mut self, start: usize, repetition: &Repetition) -> Result<(), Re2Error> {
+        let count = match repetition {
+            Repetition::Operator => 1,
+            Repetition::Counted { least, most } => {
+                if *least > MAX_REPEAT || most.is_some_and(|most| most > MAX_REPEAT || most < *least) {
+                    return Err(Self::error(start, Problem::RepetitionSize));
+                }
+                most.unwrap_or(*least).max(1)
+            }
         };
+        let Some(atom) = &mut self.group.last else { return Err(Self::error(start, Problem::NothingToRepeat)) };
         atom.repeats = atom.repeats.saturating_mul(count);
         atom.size = atom.size.saturating_mul(count).saturating_add(count);
-        if count > 1 && too_many(atom.repeats) {
+        if count > 1 && atom.repeats > MAX_REPEAT {
             return Err(Self::error(start, Problem::RepetitionSize));
         }
         Ok(())
@@ -301,8 +309,8 @@ impl<'a> Parser<'a> {
             Some('B') => return assertion(r"(?-u:\B)"),
             Some('A') => return assertion(r"\A"),
             Some('z') => return assertion(r"\z"),
-            // One byte of any value
-            Some('C') => return assertion(r"(?s-u:.)"),
+            // Any byte, which is any character here
+            Some('C') => return assertion(r"(?s:.)"),
             Some('Q') => {
                 self.advance(2);
                 while !self.rest().is_empty() && !self.eat(r"\E") {

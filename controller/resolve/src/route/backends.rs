@@ -102,12 +102,9 @@ pub(super) fn exists(context: &Context<'_>, target: &ObjectRef, port: Option<u16
 /// What a reference names, if the route may refer to it. Permission comes before existence: whether an object exists in another
 /// namespace is nobody's business.
 fn identify(context: &Context<'_>, target: &ObjectRef, port: Option<u16>) -> Result<BackendId, Finding> {
-    let kind = match target.target() {
-        Target::Known(kind @ (Kind::Service | Kind::Backend)) => kind,
-        _ => {
-            let message = format!("the kind {} is not a backend; use a Service or a Backend", refs::kind_of(target));
-            return Err(Finding::new(Reason::InvalidKind, message));
-        }
+    let Target::Known(kind @ (Kind::Service | Kind::Backend)) = target.target() else {
+        let message = format!("the kind {} is not a backend; use a Service or a Backend", refs::kind_of(target));
+        return Err(Finding::new(Reason::InvalidKind, message));
     };
     let namespace = &context.route.name.namespace;
     let name = target.resolve(namespace);

@@ -8,18 +8,17 @@ use crate::headers;
 
 /// Checks what ends up in response headers: Envoy joins the lists with commas.
 pub(super) fn check(cors: &Cors, field: &str) -> Result<Cors, Finding> {
-    let lists: [(&str, &[Name], fn(&str) -> bool); 4] = [
-        ("allowOrigins", &cors.allow_origins, is_origin),
-        ("allowMethods", &cors.allow_methods, headers::is_name),
-        ("allowHeaders", &cors.allow_headers, headers::is_name),
-        ("exposeHeaders", &cors.expose_headers, headers::is_name),
-    ];
-    for (name, values, is_valid) in lists {
-        if let Some(bad) = values.iter().find(|value| !is_valid(value)) {
+    let find = |name: &str, values: &[Name], is_valid: fn(&str) -> bool| match values.iter().find(|it| !is_valid(it)) {
+        None => Ok(()),
+        Some(bad) => {
             let message = format!("{field}.cors.{name} holds {bad:?}, which is not valid");
-            return Err(Finding::new(Reason::UnsupportedValue, message));
+            Err(Finding::new(Reason::UnsupportedValue, message))
         }
-    }
+    };
+    find("allowOrigins", &cors.allow_origins, is_origin)?;
+    find("allowMethods", &cors.allow_methods, headers::is_name)?;
+    find("allowHeaders", &cors.allow_headers, headers::is_name)?;
+    find("exposeHeaders", &cors.expose_headers, headers::is_name)?;
     Ok(cors.clone())
 }
 
