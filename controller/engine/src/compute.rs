@@ -437,8 +437,11 @@ impl Engine {
     ) {
         let gateway = table.gateway.clone();
         if let Some(fleet) = self.fleets.get_mut(&gateway) {
-            let old = fleet.host(&table, &name).map(|body| body.version);
-            if old != body.as_ref().map(|body| body.version) {
+            let same = match (fleet.host(&table, &name), &body) {
+                (Some(old), Some(new)) => old.version == new.version && origins(old).eq(origins(new)),
+                (old, new) => old.is_none() && new.is_none(),
+            };
+            if !same {
                 fleet.set_host(&table, &name, body);
             }
         }
@@ -455,4 +458,9 @@ impl Engine {
 /// The Gateways whose listeners take the route.
 fn attached_gateways(view: &RouteView) -> BTreeSet<&NamespacedName> {
     view.parents.iter().filter(|parent| !parent.attachments.is_empty()).map(|parent| &parent.gateway).collect()
+}
+
+/// The objects that a virtual host's routes come from: no part of its version.
+fn origins(host: &VirtualHostBody) -> impl Iterator<Item = &portolan_proto::Origin> {
+    host.routes.iter().map(|unit| &unit.origin)
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use portolan_model::ir::{
-    BackendId, BackendView, ClusterKey, GatewayView, HostEntry, ListenerId, ListenerPlan, ParentView, RouteView, Status, TableId,
+    BackendId, BackendView, ClusterKey, GatewayView, HostEntry, ListenerId, ListenerPlan, ParentView, RouteView,
+    Status, TableId,
 };
 use portolan_model::objects::Object;
 use portolan_model::{Kind, Name, NamespacedName, ObjectKey};
@@ -99,11 +100,11 @@ impl Engine {
         for event in events {
             let changed = match event {
                 Event::Object { key, object } => {
-                    let changed = self.store.set_object(&key, object);
-                    if !changed.is_empty() {
+                    // From then on the nodes' own reads have them computed again.
+                    if object.is_some() && !self.store.contains(&key) {
                         self.want_nodes_of(&key);
                     }
-                    changed
+                    self.store.set_object(&key, object)
                 }
                 Event::Binding { gateway, binding } => self.store.set_binding(&gateway, binding),
                 Event::Fleet { gateway, state } => self.store.set_fleet(&gateway, state),
@@ -175,6 +176,12 @@ impl Engine {
     #[must_use]
     pub fn world(&self) -> Recorder<'_> {
         Recorder::new(self)
+    }
+
+    /// The kinds of reads that nodes have made, for the test that drops them one at a time.
+    #[must_use]
+    pub fn read_kinds(&self) -> BTreeSet<crate::ReadKind> {
+        self.graph.read_kinds()
     }
 
     /// Notes what a node read, and lets go of values that nobody reads any more.

@@ -78,7 +78,11 @@ impl Fleet {
     }
 
     /// Says which listeners and secrets there are; returns the secrets that are new.
-    pub fn set_listeners(&mut self, listeners: Vec<Arc<Resource>>, secrets: BTreeSet<NamespacedName>) -> Vec<NamespacedName> {
+    pub fn set_listeners(
+        &mut self,
+        listeners: Vec<Arc<Resource>>,
+        secrets: BTreeSet<NamespacedName>,
+    ) -> Vec<NamespacedName> {
         let keys: BTreeSet<ResourceKey> = listeners.iter().map(|listener| listener.key.clone()).collect();
         for gone in self.listeners.difference(&keys) {
             self.pending.insert(gone.clone(), None);
@@ -118,29 +122,37 @@ impl Fleet {
         }
     }
 
-    /// Puts everything pending in force. Returns what differs.
+    /// Puts everything pending in force. Returns what differs. A resource whose provenance alone differs is among it: its version is
+    /// the same, so nothing is sent, but a refusal must be blamed on the right object.
     pub fn publish(&mut self) -> Vec<Change> {
+        let mut changes = Vec::new();
         for id in std::mem::take(&mut self.dirty) {
             let Some(table) = self.tables.get(&id) else { continue };
             if table.published {
                 let resource = portolan_translate::table(&id, table.hosts.clone(), table.version);
-                self.pending.insert(resource.key.clone(), Some(Arc::new(resource)));
-            } else {
-                self.pending.insert(portolan_translate::table_key(&id), None);
-                if table.hosts.hosts.is_empty() {
-                    self.tables.remove(&id);
-                }
+                changes.push(Change { key: resource.key.clone(), resource: Some(Arc::new(resource)) });
+                continue;
+            }
+            let key = portolan_translate::table_key(&id);
+            if self.snapshot.get(&key).is_some() {
+                changes.push(Change { key, resource: None });
+            }
+            if table.hosts.hosts.is_empty() {
+                self.tables.remove(&id);
             }
         }
-        let changes: Vec<Change> = std::mem::take(&mut self.pending)
-            .into_iter()
-            .filter(|(key, new)| match (self.snapshot.get(key), new) {
-                (Some(old), Some(new)) => old.version != new.version || old.is_held() != new.is_held(),
-                (None, None) => false,
-                _ => true,
-            })
-            .map(|(key, resource)| Change { key, resource })
-            .collect();
+        let pending = std::mem::take(&mut self.pending).into_iter();
+        changes.extend(
+            pending
+                .filter(|(key, new)| match (self.snapshot.get(key), new) {
+                    (Some(old), Some(new)) => {
+                        old.version != new.version || old.is_held() != new.is_held() || old.origins != new.origins
+                    }
+                    (old, new) => old.is_some() != new.is_some(),
+                })
+                .map(|(key, resource)| Change { key, resource }),
+        );
+        changes.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         self.snapshot.apply(changes.iter().cloned());
         changes
     }

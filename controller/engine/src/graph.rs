@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::node::{Node, Read};
+use crate::node::{Node, Read, ReadKind};
 
 /// Dense number of a node or a read, so that the reverse index holds four bytes per edge.
 type Id = u32;
@@ -200,8 +200,7 @@ impl Graph {
         unread
     }
 
-    /// Whether any node has read it.
-    pub fn is_read(&self, read: &Read) -> bool {
-        self.reads.get(read).is_some()
+    pub fn read_kinds(&self) -> BTreeSet<ReadKind> {
+        self.reads.names.iter().flatten().map(Read::kind).collect()
     }
 }

@@ -4,10 +4,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use portolan_model::ir::{BackendId, BackendView, Binding, GatewayView, HostEntry, ListenerId, ParentView, RouteView, TableId};
+use portolan_model::ir::{
+    BackendId, BackendView, Binding, GatewayView, HostEntry, ListenerId, ParentView, RouteView, TableId,
+};
 use portolan_model::objects::{
-    Backend, BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant, Secret,
-    Service,
+    Backend, BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant,
+    Secret, Service,
 };
 use portolan_model::{Kind, Name, NamespacedName, ObjectKey};
 use portolan_resolve::{FleetState, Refusal, World};

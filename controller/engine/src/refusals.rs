@@ -17,7 +17,8 @@ pub struct Refusals {
 
 impl Refusals {
     pub fn of(&self, route: &ObjectKey) -> Arc<[Refusal]> {
-        let all: BTreeSet<&Refusal> = self.by_route.get(route).into_iter().flat_map(BTreeMap::values).flatten().collect();
+        let all: BTreeSet<&Refusal> =
+            self.by_route.get(route).into_iter().flat_map(BTreeMap::values).flatten().collect();
         all.into_iter().cloned().collect()
     }
 

@@ -111,6 +111,10 @@ impl Store {
         self.objects.get(&ObjectKey::new(kind, name.clone()))
     }
 
+    pub fn contains(&self, key: &ObjectKey) -> bool {
+        self.objects.contains_key(key)
+    }
+
     pub fn get(&self, key: &ObjectKey) -> Option<&Object> {
         self.objects.get(key)
     }

@@ -1,10 +1,13 @@
 //! The properties find every read that is not recorded: for each kind of read, an engine that forgets that kind must be found out.
 
-use portolan_engine::{Options, ReadKind};
+use std::collections::BTreeSet;
+
+use portolan_engine::{Engine, Options, ReadKind};
 use portolan_model::Kind;
 use proptest::test_runner::TestRunner;
 
 use crate::property::{config, history, play};
+use crate::world::World;
 
 /// Every kind of read that something makes.
 const KINDS: &[ReadKind] = &[
@@ -35,12 +38,32 @@ const KINDS: &[ReadKind] = &[
 ];
 
 #[test]
+fn the_list_of_kinds_is_whole() {
+    let seen = std::cell::RefCell::new(BTreeSet::new());
+    let mut runner = TestRunner::new(config(100));
+    runner
+        .run(&history(), |history| {
+            let mut world = World::default();
+            let mut engine = Engine::new(Options::default());
+            for edit in &history {
+                let event = world.edit(edit, &engine);
+                engine.apply(event);
+            }
+            seen.borrow_mut().extend(engine.read_kinds());
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+    let listed: BTreeSet<ReadKind> = KINDS.iter().copied().collect();
+    assert_eq!(seen.into_inner(), listed);
+}
+
+#[test]
 fn an_engine_that_forgets_a_kind_of_read_is_found_out() {
     let missed: Vec<ReadKind> = KINDS
         .iter()
         .copied()
         .filter(|kind| {
-            let mut config = config(400);
+            let mut config = config(2_000);
             config.max_shrink_iters = 0;
             let mut runner = TestRunner::new(config);
             runner.run(&history(), |history| play(&history, Options { forget: Some(*kind) })).is_ok()

@@ -66,7 +66,12 @@ impl Mirror {
             prop_assert_eq!(ours, theirs, "outputs of {} do not add up to its snapshot", gateway);
         }
         for key in world.objects.keys() {
-            prop_assert_eq!(self.statuses.get(key), engine.status(key), "outputs do not add up to the status of {}", key);
+            prop_assert_eq!(
+                self.statuses.get(key),
+                engine.status(key),
+                "outputs do not add up to the status of {}",
+                key
+            );
         }
         Ok(())
     }
@@ -78,7 +83,12 @@ fn closed(engine: &Engine) -> Result<(), TestCaseError> {
         let snapshot = engine.snapshot(gateway).unwrap();
         for resource in snapshot.iter() {
             for reference in resource.references.iter() {
-                prop_assert!(snapshot.get(reference).is_some(), "{} names {} which is not there", resource.key, reference);
+                prop_assert!(
+                    snapshot.get(reference).is_some(),
+                    "{} names {} which is not there",
+                    resource.key,
+                    reference
+                );
             }
             if let portolan_proto::Content::Table(table) = resource.body.content() {
                 for cluster in table.clusters.keys().filter(|name| !name.starts_with("portolan/")) {
@@ -113,7 +123,10 @@ pub fn play(history: &[Edit], options: Options) -> Result<(), TestCaseError> {
     }
     let again = engine.apply(world.events());
     prop_assert!(
-        again.fleets.is_empty() && again.statuses.is_empty() && again.intents.is_empty() && again.removed_fleets.is_empty(),
+        again.fleets.is_empty()
+            && again.statuses.is_empty()
+            && again.intents.is_empty()
+            && again.removed_fleets.is_empty(),
         "the same world once more is not without effect: {:?}",
         again
     );

@@ -59,7 +59,8 @@ struct Pair {
 static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
     (0..2)
         .map(|_| {
-            let pair = rcgen::generate_simple_self_signed(vec!["x.example.com".to_owned(), "*.example.com".to_owned()]).unwrap();
+            let pair = rcgen::generate_simple_self_signed(vec!["x.example.com".to_owned(), "*.example.com".to_owned()])
+                .unwrap();
             Pair {
                 certificate: pair.cert.pem().into_bytes().into(),
                 key: pair.signing_key.serialize_pem().into_bytes().into(),
@@ -83,7 +84,13 @@ fn selector(choices: &mut Choices) -> FromNamespaces {
 fn listener(choices: &mut Choices, number: usize) -> ListenerSpec {
     let hostname = choices.one(&HOSTS);
     let https = choices.chance(3);
-    let protocol = if https { Protocol::Https } else if choices.chance(9) { Protocol::Tcp } else { Protocol::Http };
+    let protocol = if https {
+        Protocol::Https
+    } else if choices.chance(9) {
+        Protocol::Tcp
+    } else {
+        Protocol::Http
+    };
     ListenerSpec {
         name: format!("l{number}").into(),
         hostname: (!hostname.is_empty()).then(|| name(hostname)),
@@ -102,7 +109,10 @@ fn listener(choices: &mut Choices, number: usize) -> ListenerSpec {
         allowed_routes: AllowedRoutes {
             from: if choices.chance(3) { selector(choices) } else { FromNamespaces::All },
             kinds: if choices.chance(6) {
-                vec![RouteGroupKind { group: name(GATEWAY_GROUP), kind: name(choices.one(&["GRPCRoute", "HTTPRoute", "Odd"])) }]
+                vec![RouteGroupKind {
+                    group: name(GATEWAY_GROUP),
+                    kind: name(choices.one(&["GRPCRoute", "HTTPRoute", "Odd"])),
+                }]
             } else {
                 Vec::new()
             },
@@ -188,7 +198,9 @@ fn http_filter(choices: &mut Choices) -> HttpFilter {
             port: None,
             status: 301,
         }),
-        4 => HttpFilter::ExtensionRef(ObjectRef { group: name("x"), kind: name("Y"), namespace: None, name: name("z") }),
+        4 => {
+            HttpFilter::ExtensionRef(ObjectRef { group: name("x"), kind: name("Y"), namespace: None, name: name("z") })
+        }
         _ => HttpFilter::Unknown(name("Newer")),
     }
 }
@@ -200,8 +212,11 @@ fn http_rule(choices: &mut Choices) -> HttpRule {
         filters: if choices.chance(3) { vec![http_filter(choices)] } else { Vec::new() },
         backends: (0..choices.pick(3))
             .map(|_| {
-                let filters =
-                    if choices.chance(5) { vec![HttpFilter::RequestHeaderModifier(modifier(choices))] } else { Vec::new() };
+                let filters = if choices.chance(5) {
+                    vec![HttpFilter::RequestHeaderModifier(modifier(choices))]
+                } else {
+                    Vec::new()
+                };
                 backend_ref(choices, filters)
             })
             .collect(),
@@ -220,7 +235,9 @@ fn service(choices: &mut Choices, namespace: &str, object: &str) -> Service {
             name: name("http"),
             port: [80, 80, 80, 81][choices.pick(4)],
             protocol: TransportProtocol::Tcp,
-            app_protocol: choices.chance(3).then(|| name(choices.one(&["kubernetes.io/h2c", "kubernetes.io/ws", "odd"]))),
+            app_protocol: choices
+                .chance(3)
+                .then(|| name(choices.one(&["kubernetes.io/h2c", "kubernetes.io/ws", "odd"]))),
         }],
     }
 }
@@ -360,13 +377,13 @@ const KINDS: &[(Kind, usize, Build)] = &[
             }],
         }))
     }),
-    (Kind::BackendTLSPolicy, 1, |choices, _| {
+    (Kind::BackendTLSPolicy, 3, |choices, number| {
         Object::BackendTlsPolicy(Arc::new(BackendTlsPolicy {
-            meta: meta("a", "policy", 0),
+            meta: meta("a", &format!("policy-{number}"), 0),
             targets: vec![PolicyTarget {
                 group: name(""),
                 kind: name("Service"),
-                name: name(choices.one(&["s0", "s1"])),
+                name: name(choices.one(&["s0", "s1", "s2"])),
                 section_name: None,
             }],
             hostname: name("s.test"),
@@ -456,7 +473,8 @@ impl World {
                 Some(Event::Binding { gateway: gateway(), binding: Some(binding) })
             }
             3..6 => {
-                let refused_ports = if choices.chance(3) { BTreeMap::from([(80, Arc::from("no"))]) } else { BTreeMap::new() };
+                let refused_ports =
+                    if choices.chance(3) { BTreeMap::from([(80, Arc::from("no"))]) } else { BTreeMap::new() };
                 let state = FleetState { programmed: choices.chance(2), refused_ports };
                 self.fleets.insert(gateway(), state.clone());
                 Some(Event::Fleet { gateway: gateway(), state })
@@ -479,7 +497,8 @@ impl World {
             .bindings
             .iter()
             .map(|(gateway, binding)| Event::Binding { gateway: gateway.clone(), binding: Some(binding.clone()) });
-        let fleets = self.fleets.iter().map(|(gateway, state)| Event::Fleet { gateway: gateway.clone(), state: state.clone() });
+        let fleets =
+            self.fleets.iter().map(|(gateway, state)| Event::Fleet { gateway: gateway.clone(), state: state.clone() });
         let refused = self.refused.iter().map(|((route, content), text)| {
             Event::Refused(RefusedMatch { content: *content, route: route.clone(), text: Some(Arc::clone(text)) })
         });
@@ -496,12 +515,15 @@ impl World {
 
 /// Everything in force that Envoy could refuse: route and content.
 fn units(engine: &Engine) -> Vec<(ObjectKey, u128)> {
-    let resources = engine.fleets().filter_map(|gateway| engine.snapshot(gateway)).flat_map(portolan_proto::Snapshot::iter);
+    let resources =
+        engine.fleets().filter_map(|gateway| engine.snapshot(gateway)).flat_map(portolan_proto::Snapshot::iter);
     let mut units = Vec::new();
     for resource in resources {
         let Content::Table(table) = resource.body.content() else { continue };
         for unit in table.hosts.values().flat_map(|host| host.routes.iter()) {
-            let Some(kind) = Kind::find(GATEWAY_GROUP, &unit.origin.kind).filter(|kind| kind.is_route()) else { continue };
+            let Some(kind) = Kind::find(GATEWAY_GROUP, &unit.origin.kind).filter(|kind| kind.is_route()) else {
+                continue;
+            };
             let route = NamespacedName::new(Arc::clone(&unit.origin.namespace), Arc::clone(&unit.origin.name));
             units.push((ObjectKey::new(kind, route), unit.version.0));
         }
@@ -519,8 +541,16 @@ pub fn state(engine: &Engine, world: &World) -> Vec<String> {
         for resource in engine.snapshot(gateway).into_iter().flat_map(portolan_proto::Snapshot::iter) {
             lines.push(format!(
                 "{} {} {:?} {:?} {:?}",
-                resource.key, resource.version, resource.references, resource.origins, resource.body.message()
+                resource.key,
+                resource.version,
+                resource.references,
+                resource.origins,
+                resource.body.message()
             ));
+            if let Content::Table(table) = resource.body.content() {
+                let origins = table.hosts.values().flat_map(|host| host.routes.iter()).map(|unit| &unit.origin);
+                lines.extend(origins.map(|origin| format!("  from {origin:?}")));
+            }
         }
     }
     for key in world.objects.keys() {
