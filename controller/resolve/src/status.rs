@@ -29,7 +29,7 @@ pub fn gateway(world: &dyn World, name: &NamespacedName) -> Option<Status> {
     let own = ObjectKey::new(Kind::Gateway, name.clone());
     let listeners: Vec<_> = listeners_of(world, &view, &own, &fleet);
     let mut conditions = view.conditions.clone();
-    conditions.insert(conditions.len().min(1), programmed(&view, &fleet));
+    conditions.insert(conditions.len().min(1), programmed(&view, &own, &fleet));
     let addresses =
         fleet.binding.as_ref().filter(|_| view.accepted).map(|binding| binding.status.clone()).unwrap_or_default();
     let attached_listener_sets = view.listener_sets.iter().filter(|set| set.accepted).count();
@@ -137,24 +137,28 @@ fn is_false(conditions: &[Condition], kind: ConditionType) -> bool {
     conditions.iter().any(|condition| condition.kind == kind && !condition.status)
 }
 
-/// Design invariant 14.
-fn programmed(gateway: &GatewayView, fleet: &Fleet) -> Condition {
+/// Design invariant 14, for the Gateway's own listeners.
+fn programmed(gateway: &GatewayView, own: &ObjectKey, fleet: &Fleet) -> Condition {
     let condition =
         |status, reason, message: String| Condition::new(ConditionType::Programmed, status, reason, message);
     if !gateway.accepted {
         return condition(false, Reason::Invalid, "The Gateway is not accepted".into());
     }
-    if gateway.listeners.iter().all(|listener| is_false(&listener.conditions, ConditionType::Programmed)) {
+    let listeners = || gateway.listeners.iter().filter(|listener| listener.id.parent == *own);
+    if listeners().all(|listener| is_false(&listener.conditions, ConditionType::Programmed)) {
         return condition(false, Reason::Invalid, "No listener can be served".into());
     }
     if let Some((reason, message)) = fleet.pending() {
         return condition(false, reason, message);
     }
-    if !fleet.state.refused_ports.is_empty() {
-        let texts: Vec<String> = fleet.state.refused_ports.iter().map(|(port, text)| refused(*port, text)).collect();
-        return condition(false, Reason::Invalid, texts.join("; "));
+    let is_own = |port: u16| listeners().any(|listener| listener.port == port);
+    let texts = fleet.state.refused_ports.iter().filter(|(port, _)| is_own(**port));
+    let texts: Vec<String> = texts.map(|(port, text)| refused(*port, text)).collect();
+    if texts.is_empty() {
+        condition(true, Reason::Programmed, "A proxy has acknowledged the configuration".into())
+    } else {
+        condition(false, Reason::Invalid, texts.join("; "))
     }
-    condition(true, Reason::Programmed, "A proxy has acknowledged the configuration".into())
 }
 
 fn refused(port: u16, text: &str) -> String {

@@ -40,12 +40,15 @@ pub fn view(world: &dyn World, name: &NamespacedName) -> Option<GatewayView> {
 
     let listeners: Vec<_> = listeners.into_iter().map(Arc::new).collect();
     let refusal = refusal(&gateway, &class);
-    let accepted = accepted(&gateway, refusal.as_ref(), &listeners);
-    let resolved = resolved_refs(listeners.iter().filter(|listener| listener.id.parent == own));
+    // The Gateway's own conditions "reflect the status of the local configuration" (GEP-1713).
+    let local: Vec<&ListenerView> =
+        listeners.iter().filter(|listener| listener.id.parent == own).map(AsRef::as_ref).collect();
+    let accepted = accepted(&gateway, refusal.as_ref(), &local);
+    let resolved = resolved_refs(&local);
     Some(GatewayView {
         name: name.clone(),
         accepted: accepted.status,
-        listener_sets: sets.iter().map(|set| sets::view(set, refusal.is_none(), &listeners)).collect(),
+        listener_sets: sets.iter().map(|set| sets::view(set, accepted.status, &listeners)).collect(),
         conditions: vec![accepted, resolved],
         requested_addresses: gateway.addresses.clone(),
         listeners,
@@ -121,7 +124,7 @@ pub(crate) fn class_problem(class: &GatewayClass) -> Option<String> {
     ))
 }
 
-fn accepted(gateway: &Gateway, refusal: Option<&(Reason, String)>, listeners: &[Arc<ListenerView>]) -> Condition {
+fn accepted(gateway: &Gateway, refusal: Option<&(Reason, String)>, listeners: &[&ListenerView]) -> Condition {
     let condition = |status, reason, message: String| Condition::new(ConditionType::Accepted, status, reason, message);
     if let Some((reason, message)) = refusal {
         return condition(false, *reason, message.clone());
@@ -143,12 +146,8 @@ fn accepted(gateway: &Gateway, refusal: Option<&(Reason, String)>, listeners: &[
 }
 
 fn describe(listener: &ListenerView) -> String {
-    let reason = listener.conditions.iter().find(|condition| condition.kind == ConditionType::Accepted);
-    let reason = reason.map_or("", |condition| condition.reason.as_str());
-    match listener.id.parent.kind {
-        Kind::Gateway => format!("{} ({reason})", listener.id.name),
-        _ => format!("{} of {} ({reason})", listener.id.name, listener.id.parent),
-    }
+    let accepted = listener.conditions.iter().find(|condition| condition.kind == ConditionType::Accepted);
+    format!("{} ({})", listener.id.name, accepted.map_or("", |condition| condition.reason.as_str()))
 }
 
 /// Fields of the Gateway that have no effect yet. Client certificates are judged per listener: that one is not served without.
@@ -167,14 +166,11 @@ fn not_served(gateway: &Gateway) -> Vec<String> {
 }
 
 /// "a positive-polarity summary of Listener's ResolvedRefs condition" (GatewayConditionResolvedRefs).
-fn resolved_refs<'a>(own: impl Iterator<Item = &'a Arc<ListenerView>>) -> Condition {
-    let unresolved: Vec<&str> = own
-        .filter(|listener| {
-            listener
-                .conditions
-                .iter()
-                .any(|condition| condition.kind == ConditionType::ResolvedRefs && !condition.status)
-        })
+fn resolved_refs(listeners: &[&ListenerView]) -> Condition {
+    let is_unresolved = |condition: &Condition| condition.kind == ConditionType::ResolvedRefs && !condition.status;
+    let unresolved: Vec<&str> = listeners
+        .iter()
+        .filter(|listener| listener.conditions.iter().any(is_unresolved))
         .map(|listener| &*listener.id.name)
         .collect();
     if unresolved.is_empty() {

@@ -317,6 +317,8 @@ fn listener_sets_follow_the_gateway_by_age() {
     assert_eq!(set(&world, "ns", "c-tcp"), (invalid.map(String::from).to_vec(), vec![conflict("ProtocolConflict")]));
     let Some(Status::Gateway { attached_listener_sets, .. }) = status::gateway(&world, &name()) else { panic!() };
     assert_eq!(attached_listener_sets, 1);
+    // A bad ListenerSet does not show on the Gateway.
+    assert_eq!(gateway_conditions(&world), GOOD);
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub enum Problem {
     UnsupportedGroup,
     /// Bad or repeated name
     BadGroupName,
-    /// The compiled program would exceed RE2's memory
+    /// The compiled program would take more memory than Portolan lets one expression have
     TooLarge,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Problem {
                 "a group of a form that RE2 does not have (look-around, back references, other flags than imsU)"
             }
             Self::BadGroupName => "a bad or repeated group name",
-            Self::TooLarge => "the expression is too large to compile",
+            Self::TooLarge => "the compiled expression would be too large",
         })
     }
 }
