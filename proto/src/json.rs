@@ -149,13 +149,13 @@ impl Descriptors {
 mod tests {
     use super::*;
     use crate::ResourceType;
-    use crate::envoy::{core, hcm, listener, pack_any, router, tls};
+    use crate::envoy::{core, hcm, listener, pack_any, protobuf, router, tls};
 
-    fn data(text: &str) -> Option<core::DataSource> {
-        Some(core::DataSource {
+    fn data(text: &str) -> core::DataSource {
+        core::DataSource {
             specifier: Some(core::data_source::Specifier::InlineString(text.into())),
             ..Default::default()
-        })
+        }
     }
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn keys_of_maps_are_sorted() {
         let fields: std::collections::HashMap<_, _> =
-            ["z", "a", "m"].into_iter().map(|key| (key.to_string(), Default::default())).collect();
+            ["z", "a", "m"].into_iter().map(|key| (key.to_string(), protobuf::Struct::default())).collect();
         let metadata = core::Metadata { filter_metadata: fields, ..Default::default() };
         let json = to_json("envoy.config.core.v3.Metadata", &metadata.encode_to_vec(), Secrets::Show).unwrap();
         assert_eq!(json["filter_metadata"].as_object().unwrap().keys().collect::<Vec<_>>(), ["a", "m", "z"]);
@@ -200,8 +200,11 @@ mod tests {
 
     #[test]
     fn key_material_is_hidden_also_inside_any() {
-        let certificate =
-            tls::TlsCertificate { certificate_chain: data("CHAIN"), private_key: data("KEY"), ..Default::default() };
+        let certificate = tls::TlsCertificate {
+            certificate_chain: Some(data("CHAIN")),
+            private_key: Some(data("KEY")),
+            ..Default::default()
+        };
         let secret =
             tls::Secret { name: "s".into(), r#type: Some(tls::secret::Type::TlsCertificate(certificate.clone())) };
         let url = ResourceType::Secret.type_url();

@@ -116,8 +116,8 @@ impl Snapshot {
     /// The entries since `position`, oldest first; `None` when the log no longer reaches back so far.
     #[must_use]
     pub fn since(&self, position: u64) -> Option<impl Iterator<Item = &LogEntry>> {
-        let skip = position.checked_sub(self.start)?;
-        (skip <= self.log.len() as u64).then(|| self.log.iter().skip(skip as usize))
+        let skip = usize::try_from(position.checked_sub(self.start)?).ok()?;
+        (skip <= self.log.len()).then(|| self.log.iter().skip(skip))
     }
 }
 

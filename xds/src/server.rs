@@ -145,10 +145,9 @@ impl Inner {
         let mut arrivals = self.arrivals.subscribe();
         loop {
             arrivals.borrow_and_update();
-            if self.is_open.load(Ordering::Acquire) {
-                if let Some(hosted) = self.lock_fleets().get(name) {
-                    return Arc::clone(hosted);
-                }
+            let is_open = self.is_open.load(Ordering::Acquire);
+            if is_open && let Some(hosted) = self.lock_fleets().get(name) {
+                return Arc::clone(hosted);
             }
             // The sender is `self`'s, so it lives.
             _ = arrivals.changed().await;

@@ -19,7 +19,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             response_bytes: 3 << 19,
-            answer_within: Duration::from_secs(60),
+            answer_within: Duration::from_mins(1),
             subscriptions: 200_000,
             name_bytes: 4 << 10,
         }

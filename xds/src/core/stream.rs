@@ -187,7 +187,7 @@ impl Stream {
         }
         for name in request.resource_names_subscribe.into_iter().filter(|name| name != WILDCARD) {
             let version = reported.remove(&name);
-            self.subscribe(id, shared, kind, name.into(), version.as_deref());
+            self.subscribe(id, shared, kind, &name.into(), version.as_deref());
         }
         for name in request.resource_names_unsubscribe {
             self.unsubscribe(id, shared, kind, &Arc::from(name));
@@ -239,18 +239,18 @@ impl Stream {
         id: StreamId,
         shared: &mut Shared,
         kind: ResourceType,
-        name: Arc<str>,
+        name: &Arc<str>,
         version: Option<&str>,
     ) {
-        let wanted = shared.snapshot.get(&key(kind, &name));
+        let wanted = shared.snapshot.get(&key(kind, name));
         let state = &mut self.types[kind];
-        let was_covered = state.covers(&shared.names[kind], &name);
-        state.subscribed.insert(&mut shared.names[kind], &name);
+        let was_covered = state.covers(&shared.names[kind], name);
+        state.subscribed.insert(&mut shared.names[kind], name);
         if was_covered {
             // "The server must send the resource even if the client has it": discovery.proto, resource_names_subscribe
             let position = self.position;
             let in_step = || Exception::new(Has::in_step(wanted), position);
-            state.exceptions.entry(Arc::clone(&name)).or_insert_with(in_step).force = true;
+            state.exceptions.entry(Arc::clone(name)).or_insert_with(in_step).force = true;
         } else {
             let has = version.map_or(Has::Nothing, |version| Has::reported(wire_version::read(version), wanted));
             let mut exception = Exception::new(has, 0);
@@ -258,13 +258,13 @@ impl Stream {
             // a name without a resource is answered too, or the proxy waits for 15 s.
             exception.force =
                 exception.has.is_nothing() || matches!(kind, ResourceType::Endpoints | ResourceType::Secret);
-            state.exceptions.insert(Arc::clone(&name), exception);
+            state.exceptions.insert(Arc::clone(name), exception);
         }
         let is_table = matches!(kind, ResourceType::Route | ResourceType::Extension);
         if is_table && wanted.is_none() && name.as_ref() != PROBE_TABLE {
-            shared.events.push(Event::Missing { key: key(kind, &name) });
+            shared.events.push(Event::Missing { key: key(kind, name) });
         }
-        self.settle(id, shared, kind, &name);
+        self.settle(id, shared, kind, name);
     }
 
     fn unsubscribe(&mut self, id: StreamId, shared: &mut Shared, kind: ResourceType, name: &Arc<str>) {

@@ -9,7 +9,7 @@ use portolan_testkit::client::{Endpoint, get};
 use portolan_testkit::{Echo, EchoOptions, ports};
 use portolan_xds::Transition;
 
-use crate::resources::{cluster, endpoints, listener, prefix, table};
+use crate::resources::{cluster, endpoints, listener, prefix, table, tcp_listener, tcp_proxy};
 use crate::stage::{Stage, until};
 
 #[tokio::test]
@@ -106,5 +106,35 @@ async fn swapping_the_cluster_of_a_route_under_load_fails_nothing() -> Result<()
         previous = name;
     }
     stage.stat("cluster_manager.cluster_removed", 10).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_filter_configuration_moves_a_tcp_listener_without_changing_it() -> Result<()> {
+    let (one, two) = (Echo::start(EchoOptions::named("one")).await?, Echo::start(EchoOptions::named("two")).await?);
+    let at = ports::address()?;
+    let mut stage = Stage::new(vec![
+        cluster("one", "1s"),
+        cluster("two", "1s"),
+        endpoints("one", &[one.address()]),
+        endpoints("two", &[two.address()]),
+        tcp_proxy("tcp/l", "l", "one"),
+        tcp_listener("l", at, "tcp/l"),
+    ])
+    .await?;
+    stage.answers(at, "http://any.test/", 200, Some("one")).await?;
+    stage.publish(vec![
+        crate::stage::set(&tcp_proxy("tcp/l", "l", "two")),
+        Change { key: ResourceKey::new(Cluster, "one"), resource: None },
+        Change { key: ResourceKey::new(Endpoints, "one"), resource: None },
+    ]);
+    stage.answers(at, "http://any.test/", 200, Some("two")).await?;
+    stage.stat("cluster_manager.cluster_removed", 1).await?;
+    // A bad one is refused and told; the one before it stays.
+    stage.set(&[tcp_proxy("tcp/l", "", "two")]);
+    let refused = stage.served.transition(|transition| matches!(transition, Transition::Refused { .. })).await?;
+    ensure!(matches!(&refused, Transition::Refused { key, .. } if key.name.as_ref() == "tcp/l"), "{refused:?}");
+    stage.answers(at, "http://any.test/", 200, Some("two")).await?;
+    stage.stat("listener_manager.listener_modified", 0).await?;
     Ok(())
 }

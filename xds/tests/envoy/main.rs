@@ -1,6 +1,7 @@
 //! The server and the real Envoy. Found through `$PORTOLAN_ENVOY`, or fetched by `hack/envoy.sh`.
 
 mod convergence;
+mod gate;
 mod refusals;
 mod resources;
 mod resumption;

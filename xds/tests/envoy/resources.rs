@@ -66,6 +66,29 @@ pub fn listener(name: &str, at: SocketAddr, table: &str) -> Arc<Resource> {
     resource(ResourceType::Listener, name, &json, &[ResourceKey::new(ResourceType::Route, table)])
 }
 
+/// A listener whose TCP proxy is a filter configuration of this name.
+pub fn tcp_listener(name: &str, at: SocketAddr, filter: &str) -> Arc<Resource> {
+    let json = json!({
+        "name": name,
+        "address": {"socket_address": {"address": at.ip(), "port_value": at.port()}},
+        "filter_chains": [{"filters": [{"name": filter, "config_discovery": {
+            "config_source": {"ads": {}, "resource_api_version": "V3"},
+            "type_urls": ["type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy"]
+        }}]}]
+    });
+    resource(ResourceType::Listener, name, &json, &[ResourceKey::new(ResourceType::Extension, filter)])
+}
+
+/// Envoy refuses an empty `prefix`.
+pub fn tcp_proxy(name: &str, prefix: &str, cluster: &str) -> Arc<Resource> {
+    let json = json!({"name": name, "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy",
+        "stat_prefix": prefix,
+        "cluster": cluster
+    }});
+    resource(ResourceType::Extension, name, &json, &[ResourceKey::new(ResourceType::Cluster, cluster)])
+}
+
 /// A listener with a chain per server name, each with the secret of that name.
 pub fn tls_listener(name: &str, at: SocketAddr, table: &str, names: &[&str]) -> Arc<Resource> {
     let chain = |name: &&str| {

@@ -158,7 +158,7 @@ impl Run {
     }
 
     fn is_bad(&self, resource: &Resource) -> bool {
-        self.refuses && resource.version.0 % 5 == 0
+        self.refuses && resource.version.0.is_multiple_of(5)
     }
 
     fn reconnect(&mut self) {
@@ -194,7 +194,7 @@ impl Run {
         prop_assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "a name twice in one response");
         let lookup = |key: &ResourceKey, version| self.history.get(&(key.clone(), version)).cloned();
         let refuses = self.refuses;
-        self.client.apply(&response, &lookup, |resource| refuses && resource.version.0 % 5 == 0);
+        self.client.apply(&response, &lookup, |resource| refuses && resource.version.0.is_multiple_of(5));
         let dangling = self.client.dangling();
         let unexcused: Vec<_> = dangling.iter().filter(|(_, cluster)| !self.bad.contains(cluster)).collect();
         prop_assert!(unexcused.is_empty(), "dangling after {response:?}: {unexcused:?}");

@@ -303,7 +303,7 @@ fn one_stream_of_a_fleet_searches_and_another_takes_over_when_it_ends() {
         let is_trial = |response: &DeltaResponse| response.resources[0].version.starts_with("trial");
         trials.push(next.iter().any(is_trial));
         if id == other {
-            next.iter().for_each(|response| assert!(step(&mut bench, id, response).is_empty()));
+            assert!(next.iter().all(|response| step(&mut bench, id, response).is_empty()));
         }
     }
     assert_eq!(trials, [true, false], "the first searches");
