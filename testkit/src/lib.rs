@@ -18,10 +18,13 @@ pub mod client;
 pub mod dir;
 pub mod echo;
 pub mod envoy;
+pub mod examples;
 pub mod load;
+pub mod portolan;
 pub mod ports;
 pub mod process;
 
 pub use dir::Dir;
 pub use echo::{Echo, EchoOptions};
+pub use portolan::Portolan;
 pub use process::Process;

@@ -13,7 +13,7 @@
 
 pub mod binding;
 pub mod bookkeeping;
-//pub mod control_plane;
+pub mod control_plane;
 pub mod directory;
 pub mod envoy;
 mod finding;

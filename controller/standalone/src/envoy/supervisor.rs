@@ -141,8 +141,8 @@ impl Supervisor {
     }
 
     /// Drains and stops all; at once when `hurry` resolves.
-    pub async fn shut_down(self, hurry: impl Future<Output = ()>) {
-        let tasks: Vec<Task> = self.tasks.into_values().chain(self.ending).collect();
+    pub async fn shut_down(mut self, hurry: impl Future<Output = ()>) {
+        let tasks: Vec<Task> = std::mem::take(&mut self.tasks).into_values().chain(std::mem::take(&mut self.ending)).collect();
         let order = |order: Order| tasks.iter().for_each(|task| task.orders.send_modify(|orders| orders.order = order));
         order(Order::Drain);
         let orders: Vec<_> = tasks.iter().map(|task| task.orders.clone()).collect();
@@ -159,6 +159,13 @@ impl Supervisor {
                 all.await;
             }
         }
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        // An Envoy that nobody watches over must not be started again by a task that was left behind.
+        self.tasks.values().chain(&self.ending).for_each(|task| task.handle.abort());
     }
 }
 

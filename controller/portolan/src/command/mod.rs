@@ -1,0 +1,13 @@
+//! The commands that read manifests once.
+
+pub mod bootstrap;
+mod check;
+mod explain;
+pub mod translate;
+mod version;
+
+pub use bootstrap::bootstrap;
+pub use check::check;
+pub use explain::explain;
+pub use translate::translate;
+pub use version::version;

@@ -1,0 +1,147 @@
+//! The sockets and Envoys of all Gateways.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use portolan_model::NamespacedName;
+use portolan_standalone::envoy::{EnvoyFiles, EnvoyState, Report, Runtime, Start, Supervisor, SupervisorOptions};
+use portolan_translate::{BootstrapOptions, DEFAULT_CONNECTION_LIMIT, XdsServer};
+use portolan_xds::Server;
+use tokio::net::UnixListener;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::UnixListenerStream;
+
+use super::narrator::Narrator;
+use super::pilot::fleet_name;
+use super::signals::Signals;
+use crate::command::bootstrap;
+use crate::failure::Failure;
+
+/// What is to be done about a Gateway's Envoy.
+#[derive(Debug)]
+pub enum Order {
+    /// Have one running; these are the addresses of its listeners (none: all)
+    Run { gateway: NamespacedName, addresses: Vec<IpAddr> },
+    /// Drain and end it
+    Remove(NamespacedName),
+}
+
+/// The Envoys and the sockets on which they are served.
+pub struct Fleets {
+    runtime: Runtime,
+    server: Server,
+    supervisor: Supervisor,
+    reports: UnboundedReceiver<(NamespacedName, Report)>,
+    /// Envoys of earlier processes that nobody has asked for yet
+    running: BTreeMap<NamespacedName, EnvoyState>,
+    sockets: BTreeMap<NamespacedName, JoinHandle<()>>,
+    narrator: Narrator,
+}
+
+impl Fleets {
+    /// `running`: Envoys of earlier processes.
+    pub fn new(
+        runtime: Runtime,
+        options: SupervisorOptions,
+        server: Server,
+        running: BTreeMap<NamespacedName, EnvoyState>,
+        narrator: Narrator,
+    ) -> Self {
+        let (sender, reports) = unbounded_channel();
+        let supervisor = Supervisor::new(options, sender);
+        Self { runtime, server, supervisor, reports, running, sockets: BTreeMap::new(), narrator }
+    }
+
+    /// Does what the pilot wants.
+    pub fn carry_out(&mut self, order: Order) -> Result<(), Failure> {
+        match order {
+            Order::Run { gateway, addresses } if self.supervisor.has(&gateway) => {
+                self.supervisor.set_addresses(&gateway, addresses);
+                Ok(())
+            }
+            Order::Run { gateway, addresses } => self.run(&gateway, addresses),
+            Order::Remove(gateway) => {
+                self.supervisor.stop(&gateway);
+                if let Some(socket) = self.sockets.remove(&gateway) {
+                    socket.abort();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn run(&mut self, gateway: &NamespacedName, addresses: Vec<IpAddr>) -> Result<(), Failure> {
+        let files = self.runtime.files(gateway).map_err(Failure::environment)?;
+        let bootstrap = bootstrap::render(&options(gateway, &files))?;
+        self.listen(gateway, &files)?;
+        let running = self.running.remove(gateway);
+        let start = Start { files, bootstrap: bootstrap.to_string().into_bytes(), addresses, running };
+        self.supervisor.run(gateway, start);
+        Ok(())
+    }
+
+    /// Serves xDS on the Gateway's own socket: whoever can connect to it is of its fleet.
+    fn listen(&mut self, gateway: &NamespacedName, files: &EnvoyFiles) -> Result<(), Failure> {
+        let path = files.xds_socket();
+        let failed = |error| Failure::Environment(format!("{}: {error}", path.display()));
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        let incoming = UnixListenerStream::new(UnixListener::bind(&path).map_err(failed)?);
+        let (server, fleet, narrator) = (self.server.clone(), fleet_name(gateway), self.narrator);
+        let socket = tokio::spawn(async move {
+            let served = server.serve(incoming, move |_| Some(fleet.clone()), std::future::pending()).await;
+            if let Err(error) = served {
+                narrator.trouble(&format!("xDS is no longer served: {error}"));
+            }
+        });
+        if let Some(before) = self.sockets.insert(gateway.clone(), socket) {
+            before.abort();
+        }
+        Ok(())
+    }
+
+    /// Ends Envoys of earlier processes whose Gateway is gone.
+    pub fn end_orphans(&mut self) {
+        for (gateway, state) in std::mem::take(&mut self.running) {
+            let Ok(files) = self.runtime.files(&gateway) else { continue };
+            let start = Start { files, bootstrap: Vec::new(), addresses: Vec::new(), running: Some(state) };
+            self.supervisor.end(&gateway, start);
+        }
+    }
+
+    /// What happens to Envoys.
+    pub async fn next_report(&mut self) -> Option<(NamespacedName, Report)> {
+        self.reports.recv().await
+    }
+
+    /// Drains and ends all Envoys; at once when another signal comes.
+    pub async fn shut_down(self, mut signals: Signals) {
+        let Self { supervisor, mut reports, narrator, .. } = self;
+        let relay = tokio::spawn(async move {
+            while let Some((gateway, report)) = reports.recv().await {
+                narrator.envoy(&gateway, &report);
+            }
+        });
+        let hurry = async {
+            signals.next().await;
+        };
+        supervisor.shut_down(hurry).await;
+        // All senders are gone with the supervisor.
+        let _panicked = relay.await;
+    }
+}
+
+fn options(gateway: &NamespacedName, files: &EnvoyFiles) -> BootstrapOptions {
+    BootstrapOptions {
+        node_id: gateway.to_string(),
+        node_cluster: gateway.to_string(),
+        zone: String::new(),
+        xds: XdsServer::Unix { path: files.xds_socket().display().to_string() },
+        admin_socket: files.admin_socket().display().to_string(),
+        heap_limit: None,
+        connection_limit: DEFAULT_CONNECTION_LIMIT,
+    }
+}

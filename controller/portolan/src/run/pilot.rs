@@ -1,0 +1,276 @@
+//! The thread that owns all state: the control plane, what proxies said, what has been told to people.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::mpsc::Receiver;
+use std::time::SystemTime;
+
+use portolan_engine::RefusedMatch;
+use portolan_model::{Kind, NamespacedName, ObjectKey};
+use portolan_proto::{Change, Origin, ResourceKey, ResourceType};
+use portolan_standalone::control_plane::{ControlPlane, Effects, Happening};
+use portolan_standalone::directory::Update;
+use portolan_standalone::envoy::ports;
+use portolan_standalone::{Finding, FindingChanges, problems};
+use portolan_xds::{FleetName, Server, Transition};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::fleets::Order;
+use super::narrator::Narrator;
+use crate::failure::Failure;
+use crate::load::seconds;
+
+/// What reaches the pilot.
+pub enum Message {
+    /// The directory changed
+    Update(Box<Update>),
+    /// A proxy said something
+    Transition(Transition),
+    /// Somebody asks
+    Query(Box<dyn FnOnce(&Pilot) + Send>),
+}
+
+/// All state of `portolan run`.
+pub struct Pilot {
+    plane: ControlPlane,
+    server: Server,
+    orders: UnboundedSender<Order>,
+    narrator: Narrator,
+    /// By object, the conditions that say that something is wrong
+    problems: BTreeMap<ObjectKey, Vec<Finding>>,
+    /// Position of each fleet's log behind the last change of a listener
+    listeners_at: BTreeMap<NamespacedName, u64>,
+    /// Where each Gateway is said to listen
+    announced: BTreeMap<NamespacedName, Vec<String>>,
+    open: bool,
+    ready: bool,
+}
+
+impl Pilot {
+    /// Orders about Envoys go to `orders`.
+    pub fn new(plane: ControlPlane, server: Server, orders: UnboundedSender<Order>, narrator: Narrator) -> Self {
+        Self {
+            plane,
+            server,
+            orders,
+            narrator,
+            problems: BTreeMap::new(),
+            listeners_at: BTreeMap::new(),
+            announced: BTreeMap::new(),
+            open: false,
+            ready: false,
+        }
+    }
+
+    /// Takes messages until nobody sends any more.
+    pub fn run(mut self, inbox: &Receiver<Message>) {
+        while let Ok(first) = inbox.recv() {
+            // What has come in meanwhile makes one batch.
+            let messages = std::iter::once(first).chain(inbox.try_iter()).collect();
+            self.take(messages);
+        }
+    }
+
+    /// Takes a batch of messages; queries are answered after everything before them is in force.
+    pub fn take(&mut self, messages: Vec<Message>) {
+        let mut happenings = Vec::new();
+        let mut findings = FindingChanges::default();
+        for message in messages {
+            match message {
+                Message::Update(update) => {
+                    let Update { objects, findings: changes } = *update;
+                    happenings.push(Happening::Objects(objects));
+                    findings.arisen.extend(changes.arisen);
+                    findings.cleared.extend(changes.cleared);
+                }
+                Message::Transition(transition) => self.hear(transition, &mut happenings),
+                Message::Query(answer) => {
+                    self.advance(std::mem::take(&mut happenings), std::mem::take(&mut findings));
+                    answer(self);
+                }
+            }
+        }
+        self.advance(happenings, findings);
+    }
+
+    fn advance(&mut self, happenings: Vec<Happening>, mut findings: FindingChanges) {
+        if !happenings.is_empty() {
+            let now = seconds(SystemTime::now());
+            let effects = self.plane.apply(happenings, now, &ports::usable);
+            self.publish(effects, &mut findings);
+        }
+        self.narrator.findings(&findings);
+        self.announce();
+    }
+
+    fn publish(&mut self, effects: Effects, findings: &mut FindingChanges) {
+        let Effects { changes, removed, statuses, rebound } = effects;
+        // Before the removal of fleets: a Gateway that is deleted and made again in one batch is there.
+        for (gateway, changes) in changes {
+            let listeners = changes.iter().any(|change: &Change| change.key.kind == ResourceType::Listener);
+            let position = self.server.publish(&fleet_name(&gateway), changes);
+            if listeners {
+                self.listeners_at.insert(gateway, position);
+            }
+        }
+        for gateway in removed.into_iter().filter(|gateway| self.plane.engine().snapshot(gateway).is_none()) {
+            self.server.remove_fleet(&fleet_name(&gateway));
+            self.listeners_at.remove(&gateway);
+            self.announced.remove(&gateway);
+            self.order(Order::Remove(gateway));
+        }
+        for gateway in rebound {
+            if self.plane.engine().snapshot(&gateway).is_some() {
+                // A fleet without resources yet: its proxies are answered all the same.
+                self.server.publish(&fleet_name(&gateway), Vec::new());
+                let addresses = self.addresses(&gateway);
+                self.order(Order::Run { gateway, addresses });
+            }
+        }
+        for key in statuses {
+            let after = self.plane.engine().status(&key).map(|status| problems(&key, status, self.plane.ledger()));
+            let after = after.unwrap_or_default();
+            let before = self.problems.remove(&key).unwrap_or_default();
+            findings.replace(&before, &after);
+            if !after.is_empty() {
+                self.problems.insert(key, after);
+            }
+        }
+    }
+
+    fn hear(&mut self, transition: Transition, happenings: &mut Vec<Happening>) {
+        match transition {
+            Transition::Acked { fleet, position, .. } => {
+                let gateway = gateway_of(&fleet);
+                let mut state = self.plane.state(&gateway);
+                if !state.programmed && self.listeners_at.get(&gateway).is_some_and(|listeners| *listeners <= position) {
+                    state.programmed = true;
+                    happenings.push(Happening::Fleet { gateway, state });
+                }
+            }
+            Transition::Refused { fleet, key, unit, origins, text, .. } => {
+                let gateway = gateway_of(&fleet);
+                self.narrator.trouble(&refusal(&gateway, &key, &origins, &text));
+                if let Some(unit) = unit {
+                    let routes = origins.iter().filter_map(route_of);
+                    let refused = |route| RefusedMatch { content: unit.0, route, text: Some(text.as_str().into()) };
+                    happenings.extend(routes.map(|route| Happening::Refused(refused(route))));
+                } else if let Some(port) = port_of(&key) {
+                    let mut state = self.plane.state(&gateway);
+                    state.refused_ports.insert(port, text.into());
+                    happenings.push(Happening::Fleet { gateway, state });
+                }
+            }
+            Transition::RefusalCleared { fleet, key } => {
+                let gateway = gateway_of(&fleet);
+                let mut state = self.plane.state(&gateway);
+                if port_of(&key).is_some_and(|port| state.refused_ports.remove(&port).is_some()) {
+                    happenings.push(Happening::Fleet { gateway, state });
+                }
+            }
+            Transition::StreamOpened { .. } | Transition::StreamClosed { .. } => {}
+        }
+    }
+
+    /// The gate is open: what is programmed may be announced.
+    pub fn opened(&mut self) {
+        self.open = true;
+        self.announce();
+    }
+
+    /// Says where programmed Gateways listen, when that is news.
+    fn announce(&mut self) {
+        if !self.open {
+            return;
+        }
+        let gateways: Vec<NamespacedName> = self.plane.engine().fleets().cloned().collect();
+        let programmed = |gateway: &&NamespacedName| self.plane.state(gateway).programmed;
+        for gateway in gateways.iter().filter(programmed) {
+            let urls = self.urls(gateway);
+            if self.announced.get(gateway) != Some(&urls) {
+                self.narrator.listening(gateway, &urls);
+                self.announced.insert(gateway.clone(), urls);
+            }
+        }
+        if !self.ready && self.unprogrammed().next().is_none() {
+            self.ready = true;
+            self.narrator.ready(gateways.len());
+        }
+    }
+
+    /// Gateways with listeners that no proxy has taken yet.
+    pub fn unprogrammed(&self) -> impl Iterator<Item = &NamespacedName> {
+        self.plane.engine().fleets().filter(|gateway| !self.plane.state(gateway).programmed && !self.plane.ports(gateway).is_empty())
+    }
+
+    /// The control plane, for those who ask.
+    pub const fn plane(&self) -> &ControlPlane {
+        &self.plane
+    }
+
+    /// Fails when a port that a new Envoy is to listen on cannot be had.
+    pub fn check_ports(&self, running: impl Fn(&NamespacedName) -> bool) -> Result<(), Failure> {
+        for gateway in self.plane.engine().fleets().filter(|gateway| !running(gateway)) {
+            let ports: BTreeSet<u16> = self.plane.ports(gateway).into_keys().collect();
+            ports::check(&self.addresses(gateway), &ports)
+                .map_err(|error| Failure::Environment(format!("Gateway {gateway}: {error}")))?;
+        }
+        Ok(())
+    }
+
+    fn addresses(&self, gateway: &NamespacedName) -> Vec<IpAddr> {
+        self.plane.bindings().get(gateway).map(|binding| binding.addresses.clone()).unwrap_or_default()
+    }
+
+    /// What a client on this machine types.
+    fn urls(&self, gateway: &NamespacedName) -> Vec<String> {
+        let addresses = match self.addresses(gateway) {
+            all if all.is_empty() => vec!["0.0.0.0".into()],
+            some => some.iter().map(|ip| if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() }).collect(),
+        };
+        let url = |address: &String, (port, tls): (&u16, &bool)| {
+            format!("{}://{address}:{port}", if *tls { "https" } else { "http" })
+        };
+        let ports = self.plane.ports(gateway);
+        addresses.iter().flat_map(|address| ports.iter().map(move |port| url(address, port))).collect()
+    }
+
+    fn order(&self, order: Order) {
+        // Nobody takes orders any more when the program ends.
+        let _ending = self.orders.send(order);
+    }
+}
+
+/// The fleet of a Gateway.
+pub fn fleet_name(gateway: &NamespacedName) -> FleetName {
+    FleetName::new(gateway.to_string())
+}
+
+fn gateway_of(fleet: &FleetName) -> NamespacedName {
+    let (namespace, name) = fleet.0.split_once('/').unwrap_or(("", &fleet.0));
+    NamespacedName::new(namespace, name)
+}
+
+fn route_of(origin: &Origin) -> Option<ObjectKey> {
+    let kind = Kind::ALL.into_iter().find(|kind| kind.as_str() == &*origin.kind && kind.is_route())?;
+    Some(ObjectKey::new(kind, NamespacedName::new(origin.namespace.clone(), origin.name.clone())))
+}
+
+/// The port of a listener by its resource's name, `http/80`, as the Gateway wrote it.
+fn port_of(key: &ResourceKey) -> Option<u16> {
+    if key.kind != ResourceType::Listener {
+        return None;
+    }
+    key.name.rsplit('/').next()?.parse().ok()
+}
+
+/// What Envoy refused, and what to do where that is known.
+fn refusal(gateway: &NamespacedName, key: &ResourceKey, origins: &[Origin], text: &str) -> String {
+    let from = origins.first().map(|origin| format!(", from {} {}/{} {}", origin.kind, origin.namespace, origin.name, origin.field));
+    let remedy = if text.contains("Address already in use") || text.contains("cannot bind") {
+        "; stop the process that has the port (`ss -ltnp` names it) or use --port-offset N, then start portolan again"
+    } else {
+        ""
+    };
+    format!("Envoy of {gateway} refuses {key}{}: {text}{remedy}", from.unwrap_or_default())
+}

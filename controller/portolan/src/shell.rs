@@ -1,0 +1,154 @@
+//! Everything that the program prints goes through here: it knows about colours and closed pipes.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+
+use portolan_standalone::Finding;
+
+use crate::cli::Colour;
+
+/// The terminal, or what stands in its place.
+#[derive(Clone, Copy, Debug)]
+pub struct Shell {
+    out: bool,
+    err: bool,
+}
+
+/// How a piece of text looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    Error,
+    Warning,
+    Good,
+    Strong,
+    Dim,
+}
+
+impl Style {
+    /// The SGR parameters of ECMA-48.
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Error => "1;31",
+            Self::Warning => "33",
+            Self::Good => "32",
+            Self::Strong => "1",
+            Self::Dim => "2",
+        }
+    }
+}
+
+/// Text with a style where there are colours.
+pub struct Styled<T> {
+    text: T,
+    style: Option<Style>,
+}
+
+impl<T: fmt::Display> fmt::Display for Styled<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.style {
+            Some(style) => write!(f, "\u{1b}[{}m{}\u{1b}[0m", style.code(), self.text),
+            None => self.text.fmt(f),
+        }
+    }
+}
+
+impl Shell {
+    /// `no_color`: whether the variable NO_COLOR is set to anything (no-color.org).
+    pub fn new(colour: Colour, no_color: bool) -> Self {
+        let wanted = |terminal: bool| match colour {
+            Colour::Always => true,
+            Colour::Never => false,
+            Colour::Auto => terminal && !no_color,
+        };
+        Self { out: wanted(io::stdout().is_terminal()), err: wanted(io::stderr().is_terminal()) }
+    }
+
+    /// Prints a result. A reader that has gone away is no error: it had enough.
+    pub fn out(&self, text: impl fmt::Display) {
+        let _closed = writeln!(io::stdout().lock(), "{text}");
+    }
+
+    /// Prints what goes on.
+    pub fn err(&self, text: impl fmt::Display) {
+        let _closed = writeln!(io::stderr().lock(), "{text}");
+    }
+
+    /// Text for [`Shell::out`].
+    pub fn on_out<T: fmt::Display>(&self, style: Style, text: T) -> Styled<T> {
+        Styled { text, style: self.out.then_some(style) }
+    }
+
+    /// Text for [`Shell::err`].
+    pub fn on_err<T: fmt::Display>(&self, style: Style, text: T) -> Styled<T> {
+        Styled { text, style: self.err.then_some(style) }
+    }
+}
+
+/// `file:line:column: error: object: field: message`, as linters print it.
+pub fn finding(finding: &Finding, style: impl Fn(Style, String) -> String) -> String {
+    let mut text = String::new();
+    if !finding.file.is_empty() {
+        text += &finding.file;
+        for number in [finding.line, finding.column].into_iter().take_while(|number| *number > 0) {
+            text += &format!(":{number}");
+        }
+        text += ": ";
+    }
+    text += &if finding.error { style(Style::Error, "error".into()) } else { style(Style::Warning, "warning".into()) };
+    if let Some(object) = &finding.object {
+        text += &format!(": {}", style(Style::Strong, object.clone()));
+    }
+    if !finding.field.is_empty() {
+        text += &format!(": {}", finding.field);
+    }
+    text += &format!(": {}", finding.message);
+    if let Some(meanwhile) = &finding.meanwhile {
+        text += &style(Style::Dim, format!(" [{meanwhile}]"));
+    }
+    text
+}
+
+/// A finding for programs.
+pub fn finding_json(finding: &Finding) -> serde_json::Value {
+    let place = |number: u32| (number > 0).then_some(number);
+    serde_json::json!({
+        "error": finding.error,
+        "file": (!finding.file.is_empty()).then(|| finding.file.to_string()),
+        "line": place(finding.line),
+        "column": place(finding.column),
+        "object": finding.object,
+        "field": (!finding.field.is_empty()).then_some(&finding.field),
+        "message": finding.message,
+        "meanwhile": finding.meanwhile,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_look_like_those_of_linters() {
+        let mut one = Finding {
+            file: "a.yaml".into(),
+            line: 3,
+            column: 5,
+            object: Some("HTTPRoute shop/cart".into()),
+            field: "spec.rules[0]".into(),
+            message: "is wrong; correct it".into(),
+            meanwhile: Some("it is not in force".into()),
+            error: true,
+        };
+        let plain = |_, text: String| text;
+        assert_eq!(
+            finding(&one, plain),
+            "a.yaml:3:5: error: HTTPRoute shop/cart: spec.rules[0]: is wrong; correct it [it is not in force]"
+        );
+        (one.line, one.column, one.object, one.meanwhile, one.error) = (0, 0, None, None, false);
+        one.field.clear();
+        assert_eq!(finding(&one, plain), "a.yaml: warning: is wrong; correct it");
+        let shell = Shell::new(Colour::Always, true);
+        assert_eq!(shell.on_out(Style::Error, "x").to_string(), "\u{1b}[1;31mx\u{1b}[0m");
+        assert_eq!(Shell::new(Colour::Never, false).on_err(Style::Error, "x").to_string(), "x");
+    }
+}

@@ -1,0 +1,135 @@
+//! Manifests in the form in which users write them.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+/// GatewayClass and Gateway: one plain-text port for every host; on the TLS port `app.example` and `other.example`, each with a certificate of
+/// its own.
+pub fn gateway(http: SocketAddr, https: SocketAddr) -> String {
+    let mut text = format!(
+        "apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata:
+  name: portolan
+spec:
+  controllerName: portolan.dev/gateway-controller
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata:
+  name: web
+spec:
+  gatewayClassName: portolan
+  addresses:
+  - type: IPAddress
+    value: {}
+  listeners:
+  - name: http
+    protocol: HTTP
+    port: {}
+",
+        http.ip(),
+        http.port()
+    );
+    for name in ["app", "other"] {
+        let port = https.port();
+        let _infallible = write!(
+            text,
+            "  - name: https-{name}
+    protocol: HTTPS
+    port: {port}
+    hostname: {name}.example
+    tls:
+      certificateRefs:
+      - name: {name}
+"
+        );
+    }
+    text
+}
+
+/// A Service whose endpoints are these, in a slice for each.
+pub fn service(name: &str, endpoints: &[SocketAddr]) -> String {
+    let mut text = format!(
+        "---
+apiVersion: v1
+kind: Service
+metadata:
+  name: {name}
+spec:
+  ports:
+  - name: http
+    port: 80
+"
+    );
+    for (index, endpoint) in endpoints.iter().enumerate() {
+        let (address, port) = (endpoint.ip(), endpoint.port());
+        let _infallible = write!(
+            text,
+            "---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: {name}-{index}
+  labels:
+    kubernetes.io/service-name: {name}
+addressType: IPv4
+ports:
+- name: http
+  port: {port}
+endpoints:
+- addresses: [{address}]
+"
+        );
+    }
+    text
+}
+
+/// A route of one host; each rule is a path prefix and a Service, and sets the request header `x-version`.
+pub fn route(name: &str, host: &str, rules: &[(&str, &str)], version: usize) -> String {
+    let mut text = format!(
+        "---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata:
+  name: {name}
+spec:
+  parentRefs:
+  - name: web
+  hostnames:
+  - {host}
+  rules:
+"
+    );
+    for (path, service) in rules {
+        let _infallible = write!(
+            text,
+            "  - matches:
+    - path:
+        type: PathPrefix
+        value: {path}
+    filters:
+    - type: RequestHeaderModifier
+      requestHeaderModifier:
+        set:
+        - name: x-version
+          value: \"{version}\"
+    backendRefs:
+    - name: {service}
+      port: 80
+"
+        );
+    }
+    text
+}
+
+/// The same objects, written differently: annotations, comments, quotes, another order of keys.
+pub fn rewritten(manifest: &str, serial: usize) -> String {
+    let annotated = format!("metadata:\n  annotations:\n    example.org/touched: \"{serial}\"\n    # a comment\n");
+    let text = manifest.replace("metadata:\n", &annotated).replace("\n  - name: web\n", "\n  - {\"name\": 'web'}\n");
+    match serial % 3 {
+        0 => text,
+        1 => format!("# version {serial}\n---\n{text}\n---\n# nothing here\n"),
+        _ => text.replace('\n', "\r\n"),
+    }
+}
