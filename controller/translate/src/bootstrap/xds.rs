@@ -73,6 +73,8 @@ pub fn dynamic_resources() -> DynamicResources {
     };
     let server = EnvoyGrpc {
         cluster_name: XDS_CLUSTER.into(),
+        // Otherwise the cluster's name, whose slash is no part of an authority (RFC 3986 3.2): HTTP/2 servers refuse such requests.
+        authority: "portolan".into(),
         // A new control plane is found within seconds, not after Envoy's half minute.
         retry_policy: Some(RetryPolicy { retry_back_off: Some(reconnect), ..Default::default() }),
         ..Default::default()
