@@ -127,7 +127,9 @@ fn addresses(binding: &Binding, port: u16) -> Vec<Address> {
     if binding.addresses.is_empty() {
         return vec![address::everywhere(port)];
     }
-    binding.addresses.iter().map(|ip| address::ip(*ip, port)).collect()
+    // Envoy cannot bind an address twice.
+    let mut bound = BTreeSet::new();
+    binding.addresses.iter().filter(|ip| bound.insert(*ip)).map(|ip| address::ip(*ip, port)).collect()
 }
 
 /// Reads the server name from the client's greeting, for the choice of the chain.

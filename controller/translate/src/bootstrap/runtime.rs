@@ -6,8 +6,8 @@ use portolan_proto::envoy::bootstrap::{LayeredRuntime, RuntimeLayer, runtime_lay
 use portolan_proto::envoy::{Struct, Value, value::Kind};
 
 /// Largest program of a regular expression, in RE2's instructions. Envoy's default of 100 refuses expressions that are common in
-/// routes, and whatever RE2 compiles it matches in linear time: so this is more than RE2's own limit on memory admits (about 87,000),
-/// and resolution, which stays below that, is the one judge.
+/// routes, and whatever RE2 compiles it matches in linear time. Resolution, which refuses expressions long before this size, is the one
+/// judge.
 const RE2_PROGRAM_SIZE: f64 = 1_000_000.0;
 
 /// One static layer with one entry: the order of several would differ from run to run.

@@ -30,7 +30,7 @@ fn allowed(origin: &str) -> StringMatcher {
         return exact(origin);
     }
     let parts: Vec<String> = origin.split('*').map(quote).collect();
-    pattern(parts.join(".+"))
+    pattern(&parts.join(".+"))
 }
 
 fn list(values: &[Name]) -> String {

@@ -56,9 +56,7 @@ fn path(plan: &PathSpec) -> PathSpecifier {
         }
         PathSpec::SegmentPrefix(prefix) => PathSpecifier::PathSeparatedPrefix(prefix.to_string()),
         PathSpec::RawPrefix(prefix) => PathSpecifier::Prefix(prefix.to_string()),
-        PathSpec::Regex(regex) => {
-            PathSpecifier::SafeRegex(RegexMatcher { regex: regex.to_string(), ..Default::default() })
-        }
+        PathSpec::Regex(regex) => PathSpecifier::SafeRegex(expression(regex)),
     }
 }
 
@@ -78,9 +76,9 @@ fn header(name: &str, matcher: StringMatcher) -> HeaderMatcher {
 fn matcher(condition: &ValueMatch) -> StringMatcher {
     match &condition.value {
         ValueMatcher::Exact(value) => exact(value),
-        ValueMatcher::Regex(regex) => pattern(regex.to_string()),
+        ValueMatcher::Regex(regex) => pattern(regex),
         // Resolution drops the match. Were one to get here, it would hold for no value: the class is empty.
-        ValueMatcher::Unknown(..) => pattern(r"[^\x00-\x{10FFFF}]".into()),
+        ValueMatcher::Unknown(..) => pattern(r"[^\s\S]"),
     }
 }
 
@@ -88,7 +86,11 @@ pub fn exact(value: &str) -> StringMatcher {
     StringMatcher { match_pattern: Some(MatchPattern::Exact(value.into())), ..Default::default() }
 }
 
-pub fn pattern(regex: String) -> StringMatcher {
-    let regex = RegexMatcher { regex, ..Default::default() };
-    StringMatcher { match_pattern: Some(MatchPattern::SafeRegex(regex)), ..Default::default() }
+pub fn pattern(regex: &str) -> StringMatcher {
+    StringMatcher { match_pattern: Some(MatchPattern::SafeRegex(expression(regex))), ..Default::default() }
+}
+
+/// Envoy refuses the empty expression, which RE2 has.
+fn expression(regex: &str) -> RegexMatcher {
+    RegexMatcher { regex: if regex.is_empty() { "()".into() } else { regex.into() }, ..Default::default() }
 }

@@ -3,6 +3,8 @@
 mod accepted;
 #[path = "../cases/mod.rs"]
 mod cases;
+mod expressions;
+mod generated;
 mod proxy;
 mod routing;
 mod transforming;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Method, Request};
 use portolan_model::ir::*;
 use portolan_proto::Resource;
@@ -92,7 +93,7 @@ impl Proxy {
             request = request.header(*name, *value);
         }
         let endpoint = self.endpoint();
-        let answer = send(&endpoint, request.body(Default::default()).unwrap());
+        let answer = send(&endpoint, request.body(Bytes::new()).unwrap());
         tokio::time::timeout(Duration::from_secs(20), answer).await.unwrap().unwrap()
     }
 

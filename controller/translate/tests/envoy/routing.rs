@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use http::{Method, StatusCode};
 use portolan_model::ir::*;
 use portolan_model::objects::Fraction;
@@ -166,6 +167,6 @@ async fn grpc_and_http2_in_clear_text() {
     assert_eq!((answer.service.as_str(), answer.proto.as_str()), ("b", "HTTP/2.0"));
     // No such service: UNIMPLEMENTED, as gRPC clients expect of a server without the method
     let request = http::Request::post("http://test/no.Such/Method").header("content-type", "application/grpc");
-    let exchange = portolan_testkit::client::send(&h2c, request.body(Default::default()).unwrap()).await.unwrap();
+    let exchange = portolan_testkit::client::send(&h2c, request.body(Bytes::new()).unwrap()).await.unwrap();
     assert_eq!((exchange.status.as_u16(), exchange.header("grpc-status")), (200, Some("12")));
 }

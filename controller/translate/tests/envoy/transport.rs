@@ -131,9 +131,9 @@ async fn without_addresses_a_listener_is_everywhere() {
     let proxy = Proxy::start(port, [listener(&plan), table(&http_table(port), &[])]).await;
     let exchange = get(&proxy.endpoint(), "http://test/").await.unwrap();
     assert_eq!(exchange.status, StatusCode::NOT_FOUND);
-    if let Ok(socket) = std::net::TcpListener::bind("[::1]:0") {
-        drop(socket);
-        let six = std::net::SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, port));
+    let six = std::net::IpAddr::from(std::net::Ipv6Addr::LOCALHOST);
+    if ports::free_on(six).is_ok() {
+        let six = std::net::SocketAddr::from((six, port));
         assert_eq!(get(&Endpoint::http1(six), "http://test/").await.unwrap().status, StatusCode::NOT_FOUND);
     }
 }
