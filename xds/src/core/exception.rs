@@ -16,7 +16,7 @@ pub(crate) enum Has {
     Placeholder,
     /// This resource
     Content(Arc<Resource>),
-    /// Something from an earlier stream, of which only the version is known, if that
+    /// Something from an earlier stream, of which only the version is known; without a version perhaps nothing
     Unknown(Option<Version>),
 }
 
@@ -52,8 +52,9 @@ pub(crate) struct Refusal {
 #[derive(Clone, Debug)]
 pub(crate) struct Exception {
     pub(crate) has: Has,
-    /// Refused along with others and perhaps applied nevertheless: Envoy applies the good ones of some types (envoy.md 2 G)
-    pub(crate) unsure: Option<Arc<Resource>>,
+    /// Refused along with others and perhaps applied nevertheless, since Envoy applies the good ones of some types (envoy.md 2 G); or
+    /// perhaps removed, and perhaps still there
+    pub(crate) unsure: Vec<Arc<Resource>>,
     /// Sent and not answered yet, with the nonce of the response
     pub(crate) sent: Option<(u64, Sent)>,
     /// To be sent although it matches
@@ -105,7 +106,7 @@ impl Has {
 
 impl Exception {
     pub(crate) const fn new(has: Has, since: u64) -> Self {
-        Self { has, unsure: None, sent: None, force: false, refused: None, since, newer: None }
+        Self { has, unsure: Vec::new(), sent: None, force: false, refused: None, since, newer: None }
     }
 
     /// What the proxy ought to hold, where the snapshot has `wanted`.
@@ -131,14 +132,15 @@ impl Exception {
         if self.sent.is_some() {
             return false;
         }
+        let anyway = self.force || !self.unsure.is_empty();
         match goal {
             Goal::Content(resource) => {
-                !self.is_refused(Some(resource.version)) && (self.force || !self.has.is_version(resource.version))
+                !self.is_refused(Some(resource.version)) && (anyway || !self.has.is_version(resource.version))
             }
             Goal::Placeholder => {
-                !self.is_refused(Some(placeholder_version())) && (self.force || !matches!(self.has, Has::Placeholder))
+                !self.is_refused(Some(placeholder_version())) && (anyway || !matches!(self.has, Has::Placeholder))
             }
-            Goal::Absent => !self.is_refused(None) && (self.force || !self.has.is_nothing()),
+            Goal::Absent => !self.is_refused(None) && (anyway || !self.has.is_nothing()),
             Goal::Keep => false,
         }
     }
@@ -159,12 +161,12 @@ impl Exception {
     pub(crate) fn unsure_of(&mut self, sent: &Sent) {
         self.force = true;
         match sent {
-            Sent::Content(resource) => self.unsure = Some(Arc::clone(resource)),
-            Sent::Removal => {
-                if let Has::Content(resource) = std::mem::replace(&mut self.has, Has::Nothing) {
-                    self.unsure = Some(resource);
-                }
-            }
+            Sent::Content(resource) => self.unsure.push(Arc::clone(resource)),
+            Sent::Removal => match std::mem::replace(&mut self.has, Has::Nothing) {
+                Has::Content(resource) => self.unsure.push(resource),
+                Has::Unknown(_) => self.has = Has::Unknown(None),
+                Has::Nothing | Has::Placeholder => {}
+            },
             Sent::Placeholder => {}
         }
     }

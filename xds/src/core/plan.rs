@@ -89,7 +89,10 @@ impl Stream {
         }
         let (items, waiting) = match self.next_suspects(shared, kind) {
             Some(items) => (items, true),
-            None => self.ready(shared, kind),
+            None => {
+                let (items, waiting) = self.ready(shared, kind);
+                (self.apart(kind, items), waiting)
+            }
         };
         if items.is_empty() {
             if !waiting && std::mem::take(&mut self.types[kind].answer_due) {
@@ -111,7 +114,7 @@ impl Stream {
                 .filter_map(|name| {
                     let exception = state.exceptions.get(&name)?;
                     let goal = goal(&shared.snapshot, kind, &name, exception);
-                    let was = exception.unsure.as_ref()?.version;
+                    let was = exception.unsure.last()?.version;
                     let is_same = matches!(&goal, Goal::Content(resource) if resource.version == was);
                     (is_same && exception.is_pending(&goal)).then_some((name, goal))
                 })
@@ -121,6 +124,15 @@ impl Stream {
             }
         }
         None
+    }
+
+    /// Keeps names that were in a refused response apart from the others, and from each other: if they are refused again, it is known
+    /// what the proxy holds under them.
+    fn apart(&self, kind: ResourceType, items: Vec<(Arc<str>, Goal)>) -> Vec<(Arc<str>, Goal)> {
+        let is_doubtful = |name: &Arc<str>| self.types[kind].exceptions.get(name).is_some_and(|e| !e.unsure.is_empty());
+        let (mut doubtful, others): (Vec<_>, Vec<_>) = items.into_iter().partition(|(name, _)| is_doubtful(name));
+        doubtful.truncate(1);
+        if others.is_empty() { doubtful } else { others }
     }
 
     /// What of a type may be sent now, up to the size of one response, and whether new content has to wait.
@@ -190,7 +202,8 @@ impl Stream {
             let goal = goal(&shared.snapshot, kind, name, exception);
             let is_moving = exception.sent.is_some() || exception.is_pending(&goal);
             let is_leaving = matches!(exception.sent, Some((_, Sent::Removal)));
-            matches!(goal, Goal::Content(_)) && is_moving && (exception.has.is_nothing() || is_leaving)
+            let is_there = !matches!(exception.has, Has::Nothing | Has::Unknown(None)) && !is_leaving;
+            matches!(goal, Goal::Content(_)) && is_moving && !is_there
         };
         let exceptions = self.types[kind].exceptions.iter();
         exceptions.filter(|(name, exception)| is_missing(name, exception)).map(|(name, _)| key(kind, name)).collect()
@@ -233,7 +246,7 @@ impl Stream {
         let may_go = |name: &Arc<str>| {
             let exception = self.types[kind].exceptions.get(name);
             // A name that the proxy asked for in vain is answered at once, and so is a held one: Envoy keeps what it has.
-            exception.is_none_or(|exception| exception.has.is_nothing() && exception.unsure.is_none())
+            exception.is_none_or(|exception| exception.has.is_nothing() && exception.unsure.is_empty())
                 || shared.snapshot.get(&key(kind, name)).is_some()
                 || self.has_answered && !users.use_it(&key(kind, name))
         };

@@ -328,7 +328,7 @@ impl Stream {
             Sent::Placeholder => Has::Placeholder,
             Sent::Content(resource) => Has::Content(resource),
         };
-        exception.unsure = None;
+        exception.unsure.clear();
         exception.since = exception.newer.take().unwrap_or(u64::MAX);
         if exception.refused.take().is_some() {
             shared.clear_refusal(&key(kind, name), id);
@@ -386,7 +386,7 @@ impl Stream {
             Sent::Placeholder => (Some(placeholder_version()), None),
             Sent::Content(resource) => (Some(resource.version), Some(resource)),
         };
-        exception.unsure = None;
+        exception.unsure.retain(|unsure| Some(unsure.version) != version);
         exception.refused = Some(Refusal { version, resource: resource.clone(), text: text.into() });
         let key = key(kind, name);
         shared.note_refusal(&key, id);
