@@ -1,5 +1,6 @@
 //! Envoy accepts whatever plans resolution can make: one value it dislikes would cost a whole table.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -205,6 +206,23 @@ proptest! {
         let snapshot = snapshot([listener(&listener_plan(80, loopback())), table(&http_table(80), &hosts)]);
         if let Err(error) = validate(&configuration(&snapshot)) {
             return Err(TestCaseError::fail(format!("{error:#}")));
+        }
+    }
+
+    /// Two rules, and those that have a part of one and a part of the other.
+    #[test]
+    fn versions_differ_where_bytes_do(one in resolved(), other in resolved()) {
+        let mut units = BTreeMap::new();
+        for mix in 0..8u8 {
+            let of = |part: u8| if mix & part == 0 { &one } else { &other };
+            let rule = filtered(of(1).matches[0].1.clone(), of(2).action.clone(), of(4).filters.clone());
+            let plan = host(http_table(80), "a.test", vec![rule]);
+            for unit in portolan_translate::virtual_host(&plan, &mut |_, _| None).routes.iter() {
+                let bytes = units.entry(unit.version).or_insert_with(|| unit.bytes.clone());
+                if *bytes != unit.bytes {
+                    return Err(TestCaseError::fail(format!("one version, two encodings: {:?}", unit.version)));
+                }
+            }
         }
     }
 

@@ -4,6 +4,7 @@ mod bootstrap;
 #[path = "../cases/mod.rs"]
 mod cases;
 mod epochs;
+mod versions;
 
 use std::fmt::Write as _;
 
