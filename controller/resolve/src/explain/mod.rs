@@ -178,15 +178,18 @@ impl Walk<'_> {
     }
 
     fn request_line(&mut self, table: &TableId) -> Outcome {
+        if self.request.path.contains('#') {
+            self.step(self.gateway(), "", "Envoy refuses a path with a fragment");
+            return self.respond(400);
+        }
         let normalised = path::normalise(&self.request.path);
         if normalised.redirect {
             let text = format!("The path holds an escaped slash; the client is sent to {}", normalised.path);
             self.step(self.gateway(), "", text);
-            return if matching::is_grpc(self.request) {
-                Outcome::Respond { status: 400, grpc_status: Some(13) }
-            } else {
-                Outcome::Redirect { status: 307, location: normalised.path }
-            };
+            if matching::is_grpc(self.request) {
+                return self.respond(400);
+            }
+            return Outcome::Redirect { status: 307, location: normalised.path };
         }
         let wanted = hostname::of_authority(&self.request.authority);
         let candidates = std::iter::once(Name::from(wanted.as_str())).chain(hostname::wildcards_above(&wanted));
@@ -252,6 +255,9 @@ impl Walk<'_> {
             RuleAction::Redirect(redirect) => {
                 let location = rewrite::location(redirect, route, plan, self.request, path);
                 self.step(route.route.clone(), format!("{rule}.filters"), format!("Redirected to {location}"));
+                if matching::is_grpc(self.request) {
+                    return self.respond(redirect.status);
+                }
                 Outcome::Redirect { status: redirect.status, location }
             }
             RuleAction::Respond(status) => {

@@ -124,6 +124,7 @@ fn requests_meet_what_the_objects_say() {
         ("GET http://a.test/api", format!("r/0/0 1 {one} a.test/api, 3 to 500")),
         ("GET http://a.test/x/..//api", format!("r/0/0 1 {one} a.test/api, 3 to 500")),
         ("GET http://a.test/x%2fapi", "307 /x/api".into()),
+        ("GET http://a.test/api#f", "400".into()),
         ("GET http://a.test/apix", "404".into()),
         ("POST http://a.test/api", "404".into()),
         ("GET http://a.test/exact", "r/1/0 1 to [] as a.test/exact".into()),
@@ -157,7 +158,8 @@ fn headers_decide_too() {
     let one = "1 to [10.0.0.1:3000] as a.test";
     for (line, headers, expected) in [
         ("GET http://a.test/head", vec![("x-a", "a,b")], format!("r/3/0 {one}/head")),
-        ("GET http://a.test/head", vec![("X-A", "a"), ("x-a", "b")], format!("r/3/0 {one}/head")),
+        ("GET http://a.test/head", vec![("X-A", "z"), ("x-a", "a,b")], format!("r/3/0 {one}/head")),
+        ("GET http://a.test/head", vec![("X-A", "a"), ("x-a", "b")], "404".into()),
         ("GET http://a.test/head", vec![("x-a", "a")], "404".into()),
         ("PUT http://a.test/cors", vec![("origin", "https://x.test")], format!("r/5/0 {one}/cors")),
         (
