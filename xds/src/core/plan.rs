@@ -44,7 +44,8 @@ impl Stream {
             return Err(Reset::NoAnswer(kind));
         }
         let mut responses = Vec::new();
-        for kind in ResourceType::ALL {
+        // Secrets and scopes once more: those that follow a listener.
+        for kind in ResourceType::ALL.into_iter().chain([ResourceType::Secret, ResourceType::Scope]) {
             if !self.types[kind].seen {
             } else if is_sent_singly(kind) {
                 self.single_responses(shared, kind, now, &mut responses);
