@@ -51,7 +51,8 @@ $(CACHE)/tools/bin/cargo-deny:
 	cargo install --locked --root $(CACHE)/tools --version 0.20.2 cargo-deny
 
 bench: ## the table of speed and memory, measured
-	@envoy=$(ENVOY); export PORTOLAN_ENVOY="$$envoy"; cargo run --quiet --profile bench -p portolan-bench
+	@envoy=$(ENVOY); export PORTOLAN_ENVOY="$$envoy"; cargo build --quiet --profile bench -p portolan -p portolan-bench; \
+	cargo run --quiet --profile bench -p portolan-bench -- $(BENCH)
 
 conformance-local: ## the official suite's manifests and requests against `portolan run`
 	@envoy=$(ENVOY); export PORTOLAN_ENVOY="$$envoy" INSTA_UPDATE=no; cargo test -p portolan --test '*' -- conformance

@@ -9,6 +9,7 @@
 
 mod admin;
 mod fleets;
+mod metrics;
 mod narrator;
 mod pilot;
 mod signals;
@@ -32,6 +33,7 @@ use crate::cli::RunOptions;
 use crate::failure::{Failure, Verdict};
 use crate::shell::Shell;
 use fleets::Fleets;
+use metrics::Times;
 use narrator::Narrator;
 use pilot::{Message, Pilot};
 use signals::Signals;
@@ -82,10 +84,10 @@ async fn serve(
     let running = runtime.running();
     let plane = ControlPlane::new(options.binding.into(), &assigned(&running));
 
-    let mut registry = Registry::with_prefix("portolan");
+    let mut registry = Registry::default();
     let (server, mut transitions) = portolan_xds::Server::new(portolan_xds::Options::default(), &mut registry);
     let (orders_in, mut orders) = unbounded_channel();
-    let mut pilot = Pilot::new(plane, server.clone(), orders_in, narrator);
+    let mut pilot = Pilot::new(plane, server.clone(), orders_in, narrator, Times::register(&mut registry));
     pilot.take(vec![Message::Update(Box::new(update))]);
     // An Envoy that runs already holds its ports.
     pilot.check_ports(|gateway| running.contains_key(gateway))?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::mpsc::Receiver;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use portolan_engine::RefusedMatch;
 use portolan_model::{Kind, NamespacedName, ObjectKey};
@@ -16,6 +16,7 @@ use portolan_xds::{FleetName, Server, Transition};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::fleets::Order;
+use super::metrics::Times;
 use super::narrator::Narrator;
 use crate::failure::Failure;
 use crate::load::seconds;
@@ -36,6 +37,7 @@ pub struct Pilot {
     server: Server,
     orders: UnboundedSender<Order>,
     narrator: Narrator,
+    times: Times,
     /// By object, the conditions that say that something is wrong
     problems: BTreeMap<ObjectKey, Vec<Finding>>,
     /// Position of each fleet's log behind the last change of a listener
@@ -48,12 +50,19 @@ pub struct Pilot {
 
 impl Pilot {
     /// Orders about Envoys go to `orders`.
-    pub fn new(plane: ControlPlane, server: Server, orders: UnboundedSender<Order>, narrator: Narrator) -> Self {
+    pub fn new(
+        plane: ControlPlane,
+        server: Server,
+        orders: UnboundedSender<Order>,
+        narrator: Narrator,
+        times: Times,
+    ) -> Self {
         Self {
             plane,
             server,
             orders,
             narrator,
+            times,
             problems: BTreeMap::new(),
             listeners_at: BTreeMap::new(),
             announced: BTreeMap::new(),
@@ -95,8 +104,12 @@ impl Pilot {
 
     fn advance(&mut self, happenings: Vec<Happening>, mut findings: FindingChanges) {
         if !happenings.is_empty() {
-            let now = seconds(SystemTime::now());
-            let effects = self.plane.apply(happenings, now, &ports::usable);
+            let (now, start) = (SystemTime::now(), Instant::now());
+            if happenings.iter().any(|happening| matches!(happening, Happening::Objects(objects) if !objects.is_empty())) {
+                self.times.event(now);
+            }
+            let effects = self.plane.apply(happenings, seconds(now), &ports::usable);
+            self.times.computed(start.elapsed());
             self.publish(effects, &mut findings);
         }
         self.narrator.findings(&findings);
