@@ -8,9 +8,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done, and nothing is wrong
-  1  `check`: an object is refused, or one of its conditions says that something is wrong; `explain`: no Gateway takes the request
+  1  check: an object is refused, or a condition says that something is wrong; explain: no route takes the request
   2  the command line is wrong
-  3  the machine is wrong: no Envoy or one of an unsupported version, a port taken, a directory that is not there, a disk full
+  3  the machine is wrong: no Envoy or not 1.37 to 1.40, a port taken, a directory that is not there, a disk full
 
 Colours: none when NO_COLOR is set or the output is no terminal.";
 

@@ -104,7 +104,7 @@ mod tests {
         });
         assert_eq!(
             document(&value),
-            "name: web\nempty: {}\nnone: []\nflag: \"yes\"\nnumber: \"1\"\nport: 80\ntext: \"a: b # c\\nd\"\nlist:\n- a: 1\n  b:\n  - true\n  - null\n- x\n- - y\nnested:\n  deep:\n    er: \"1.5\"\n"
+            "name: web\nempty: {}\nnone: []\nflag: \"yes\"\nnumber: \"1\"\nport: 80\ntext: \"a: b # c\\nd\"\nlist:\n- a: 1\n  b:\n  - true\n  - null\n- x\n- - \"y\"\nnested:\n  deep:\n    er: \"1.5\"\n"
         );
         assert_eq!(documents([&json!({"a": 1}), &json!("x")]), "a: 1\n---\nx\n");
     }

@@ -7,7 +7,7 @@ use portolan_engine::{Engine, Event, Options, RefusedMatch};
 use portolan_model::ir::Binding;
 use portolan_model::{NamespacedName, ObjectKey};
 use portolan_proto::Change;
-use portolan_resolve::FleetState;
+use portolan_resolve::{FleetState, World};
 
 use crate::binding::{BindingOptions, Bindings, Usable, Wanted};
 use crate::bookkeeping::Ledger;
@@ -64,8 +64,13 @@ impl ControlPlane {
         for happening in happenings {
             self.note(happening, &mut events);
         }
-        // A binding is an answer to what Gateways need, and does not change what they need: the second round is the last.
-        for _round in 0..2 {
+        let written = |event: &Event| match event {
+            Event::Object { key, .. } => Some(key.clone()),
+            _ => None,
+        };
+        let written: BTreeSet<ObjectKey> = events.iter().filter_map(written).collect();
+        // A binding is an answer to what Gateways ask for, and does not change what they ask for: the second round gives no third.
+        loop {
             let output = self.engine.apply(std::mem::take(&mut events));
             for (gateway, changes) in output.fleets {
                 effects.changes.entry(gateway).or_default().extend(changes);
@@ -82,6 +87,16 @@ impl ControlPlane {
             for (gateway, binding) in self.bindings.update(&self.wanted(), usable) {
                 effects.rebound.insert(gateway.clone());
                 events.push(Event::Binding { gateway, binding });
+            }
+            if events.is_empty() {
+                break;
+            }
+        }
+        // A status that stays the same is of the new generation all the same.
+        for key in written {
+            if let (false, Some(status)) = (effects.statuses.contains(&key), self.engine.status(&key)) {
+                self.ledger.set_status(&key, Some(status), now);
+                effects.statuses.insert(key);
             }
         }
         for gateway in &effects.removed {
@@ -107,11 +122,13 @@ impl ControlPlane {
         }
     }
 
+    /// By the listeners that are accepted, since those that are served follow from the bindings.
     fn wanted(&self) -> BTreeMap<NamespacedName, Wanted> {
+        let world = self.engine.world();
         let wanted = |gateway: &NamespacedName| {
-            let intent = self.engine.intent(gateway)?;
-            let ports = intent.ports.iter().map(|(port, _)| *port).collect();
-            Some((gateway.clone(), Wanted { ports, addresses: intent.addresses.clone() }))
+            let view = world.gateway_view(gateway)?;
+            let ports = view.listeners.iter().filter(|listener| listener.accepted).map(|listener| listener.port).collect();
+            Some((gateway.clone(), Wanted { ports, addresses: view.requested_addresses.clone() }))
         };
         self.engine.fleets().filter_map(wanted).collect()
     }

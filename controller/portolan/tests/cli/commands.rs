@@ -1,0 +1,164 @@
+//! The commands that read manifests once.
+
+use portolan_testkit::{Dir, envoy};
+use serde_json::Value;
+
+use crate::fixture::{err, gateway, out, portolan, route};
+
+fn manifests() -> Dir {
+    let dir = Dir::new().unwrap();
+    dir.write("gateway.yaml", gateway(8080)).unwrap();
+    dir.write("route.yaml", route("shop", "shop.example", "127.0.0.1:9000".parse().unwrap())).unwrap();
+    dir
+}
+
+#[test]
+fn help_and_version() {
+    let dir = Dir::new().unwrap();
+    insta::assert_snapshot!("help", out(&portolan(&dir.path(), &["--help"])));
+    let version = out(&portolan(&dir.path(), &["version"]));
+    assert!(version.starts_with("portolan ") && version.contains("Envoy 1.37 to 1.40"), "{version}");
+    let version: Value = serde_json::from_str(&out(&portolan(&dir.path(), &["version", "-o", "json"]))).unwrap();
+    assert_eq!(version["gatewayApi"], "1.5 to 1.7");
+    let output = portolan(&dir.path(), &["chekc"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn check_is_a_linter() {
+    let dir = manifests();
+    let output = portolan(&dir.path(), &["check", "."]);
+    assert_eq!((output.status.code(), out(&output).as_str()), (Some(0), ""), "{}", err(&output));
+    assert_eq!(err(&output), "4 objects, 0 errors, 0 warnings\n");
+
+    let misspelt = route("cart", "cart.example", "127.0.0.1:9000".parse().unwrap()).replace("hostnames:", "hostname:");
+    dir.write("cart.yaml", misspelt.replace("name: web", "name: wbe")).unwrap();
+    dir.write("half.yaml", "kind: [\n").unwrap();
+    dir.write("twice.yaml", gateway(8080)).unwrap();
+    let output = portolan(&dir.path(), &["check", "."]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = out(&output);
+    let line = |start: &str, words: &[&str]| {
+        let found = text.lines().any(|line| line.starts_with(start) && words.iter().all(|word| line.contains(word)));
+        assert!(found, "no line {start:?} with {words:?} in\n{text}");
+    };
+    line("./cart.yaml:8:3: ", &["HTTPRoute default/cart", "hostname"]);
+    line("./half.yaml:", &["error", "nothing of it is in force"]);
+    line("./twice.yaml:", &["GatewayClass portolan", "./gateway.yaml:1"]);
+
+    let report: Value = serde_json::from_str(&out(&portolan(&dir.path(), &["check", ".", "-o", "json"]))).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), text.lines().count());
+    assert!(findings.iter().any(|finding| finding["file"] == "./cart.yaml" && finding["line"] == 8 && finding["column"] == 3));
+    let objects = report["objects"].as_array().unwrap();
+    let object = |kind: &str, name: &str| {
+        objects.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name).unwrap_or_else(|| panic!("{kind} {name}"))
+    };
+    let route = object("HTTPRoute", "shop");
+    assert_eq!(route["apiVersion"], "gateway.networking.k8s.io/v1");
+    assert_eq!(route["metadata"]["namespace"], "default");
+    let parent = &route["status"]["parents"][0];
+    assert_eq!(parent["controllerName"], "portolan.dev/gateway-controller");
+    assert_eq!(parent["parentRef"]["name"], "web");
+    let accepted = parent["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "Accepted").unwrap();
+    assert_eq!((&accepted["status"], &accepted["observedGeneration"]), (&"True".into(), &1.into()));
+    assert!(accepted["lastTransitionTime"].as_str().unwrap().ends_with('Z'));
+    assert_eq!(object("Gateway", "web")["status"]["listeners"][0]["attachedRoutes"], 1);
+
+    let yaml = out(&portolan(&dir.path(), &["check", ".", "-o", "yaml"]));
+    assert_eq!(yaml.matches("\n---\n").count() + 1, objects.len());
+    assert!(yaml.contains("kind: Gateway\nmetadata:\n  namespace: default\n  name: web\n"), "{yaml}");
+}
+
+#[test]
+fn what_is_not_there_is_a_matter_of_the_machine() {
+    let dir = Dir::new().unwrap();
+    for command in ["check", "translate", "run"] {
+        let output = portolan(&dir.path(), &[command, "none", "--color", "never"]);
+        let envoy_comes_first = command == "run";
+        assert_eq!(output.status.code(), Some(3), "{command}");
+        assert!(envoy_comes_first || err(&output).contains("none: No such file or directory"), "{}", err(&output));
+    }
+}
+
+#[test]
+fn translate_prints_what_envoy_takes() {
+    let dir = manifests();
+    let text = out(&portolan(&dir.path(), &["translate", ".", "-o", "json"]));
+    let all: Value = serde_json::from_str(&text).unwrap();
+    let of_gateway = &all["default/web"];
+    for kind in ["clusters", "endpoints", "routes", "listeners"] {
+        assert!(of_gateway[kind].as_array().is_some_and(|list| !list.is_empty()), "{kind}: {text}");
+    }
+    assert_eq!(of_gateway["clusters"][0]["origins"][0], "Backend default/shop");
+
+    let complete = out(&portolan(&dir.path(), &["translate", ".", "-o", "envoy"]));
+    envoy::validate(&complete).unwrap();
+
+    // Of several Gateways one must be chosen, or all written.
+    dir.write("second.yaml", gateway(8081).split_once("---\n").unwrap().1.replace("name: web", "name: other")).unwrap();
+    let output = portolan(&dir.path(), &["translate", ".", "-o", "envoy"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(err(&output).contains("default/other, default/web") && err(&output).contains("--gateway"), "{}", err(&output));
+    let one = out(&portolan(&dir.path(), &["translate", ".", "-o", "envoy", "--gateway", "default/web"]));
+    assert_eq!(one, complete);
+    assert!(portolan(&dir.path(), &["translate", ".", "-o", "envoy", "-d", "../out"]).status.success());
+    for name in ["web", "other"] {
+        let written = std::fs::read_to_string(dir.path().join(format!("../out/default.{name}.json"))).unwrap();
+        envoy::validate(&written).unwrap();
+    }
+    let output = portolan(&dir.path(), &["translate", ".", "--gateway", "default/none"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn private_keys_are_redacted_unless_asked_for() {
+    let dir = manifests();
+    let pair = portolan_testkit::certs::Authority::new("test").unwrap().server(&["shop.example"]).unwrap();
+    let secret = pair.secret("default", "cert");
+    dir.write("secret.yaml", &secret).unwrap();
+    let tls = "  - name: https\n    port: 8443\n    protocol: HTTPS\n    tls:\n      certificateRefs:\n      - name: cert\n";
+    dir.write("gateway.yaml", gateway(8080) + tls).unwrap();
+    // In JSON, bytes are base64, as in the manifest.
+    let key = secret.lines().find_map(|line| line.trim().strip_prefix("tls.key: ")).unwrap().to_owned();
+    let mark = "W3JlZGFjdGVkXQ==";
+    for format in ["json", "yaml", "envoy"] {
+        let hidden = out(&portolan(&dir.path(), &["translate", ".", "-o", format]));
+        assert!(!hidden.contains(&key) && hidden.contains(mark), "{format}: {hidden}");
+        let shown = out(&portolan(&dir.path(), &["translate", ".", "-o", format, "--show-secrets"]));
+        assert!(shown.contains(&key) && !shown.contains(mark), "{format}");
+    }
+}
+
+#[test]
+fn explain_names_what_decided() {
+    let dir = manifests();
+    let output = portolan(&dir.path(), &["explain", "GET", "http://shop.example:8080/cart", "-d", "."]);
+    let text = out(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    for words in ["Gateway default/web", "HTTPRoute default/shop", "spec.rules[0]", "127.0.0.1:9000"] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    let output = portolan(&dir.path(), &["explain", "GET", "http://other.example:8080/", "-d", ".", "-o", "json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let value: Value = serde_json::from_str(&out(&output)).unwrap();
+    assert_eq!((&value["route"], &value["outcome"]["status"]), (&Value::Null, &404.into()));
+    let output = portolan(&dir.path(), &["explain", "GET", "http://shop.example:81/", "-d", "."]);
+    assert!(out(&output).contains("connection refused"), "{}", out(&output));
+    for bad in ["shop.example", "/cart", "ftp://shop.example/"] {
+        let output = portolan(&dir.path(), &["explain", "GET", bad, "-d", "."]);
+        assert_eq!(output.status.code(), Some(2), "{bad}");
+    }
+}
+
+#[test]
+fn bootstrap_is_one_that_envoy_takes() {
+    let dir = Dir::new().unwrap();
+    let admin = dir.file("admin.sock").display().to_string();
+    let text = out(&portolan(&dir.path(), &["bootstrap", "shop/web", "--xds-socket", "/run/xds.sock", "--admin-socket", &admin]));
+    envoy::validate(&text).unwrap();
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["node"]["cluster"], "shop/web");
+    let output = portolan(&dir.path(), &["bootstrap", "shop/web"]);
+    assert_eq!(output.status.code(), Some(2), "where to find Portolan is needed");
+}

@@ -1,0 +1,219 @@
+//! `portolan run` from start to end.
+
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use portolan_testkit::client::{Endpoint, get};
+use portolan_testkit::{Dir, Echo, EchoOptions, ports};
+use serde_json::Value;
+
+use crate::fixture::{PATIENCE, Portolan, gateway, route};
+
+async fn scene() -> (Dir, u16, Echo) {
+    let echo = Echo::start(EchoOptions::named("shop")).await.unwrap();
+    let port = ports::free().unwrap();
+    let dir = Dir::new().unwrap();
+    dir.write("gateway.yaml", gateway(port)).unwrap();
+    dir.write("shop.yaml", route("shop", "shop.example", echo.address())).unwrap();
+    (dir, port, echo)
+}
+
+async fn ask(port: u16, host: &str) -> Option<(u16, Option<String>)> {
+    let endpoint = Endpoint::http1(SocketAddr::from(([127, 0, 0, 1], port)));
+    let answer = get(&endpoint, &format!("http://{host}/")).await.ok()?;
+    Some((answer.status.as_u16(), answer.answer().map(|answer| answer.service)))
+}
+
+/// Asks until the answer is this.
+async fn until(port: u16, host: &str, status: u16, backend: Option<&str>) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let answer = ask(port, host).await;
+        if answer == Some((status, backend.map(Into::into))) {
+            return;
+        }
+        assert!(Instant::now() < end, "{host}: {answer:?} instead of {status} {backend:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    Command::new("kill").args(["-0", &pid.to_string()]).stderr(std::process::Stdio::null()).status().unwrap().success()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_serves_follows_changes_and_ends_clean() {
+    let (dir, port, echo) = scene().await;
+    let mut portolan = Portolan::start(&dir, &[]);
+    portolan.ready().await;
+    assert!(portolan.log().contains(&format!("Gateway default/web listens on http://0.0.0.0:{port}")), "{}", portolan.log());
+    // Ready means ready: no waiting.
+    assert_eq!(ask(port, "shop.example").await, Some((200, Some("shop".into()))));
+    assert_eq!(ask(port, "cart.example").await.unwrap().0, 404);
+
+    dir.write("cart.yaml", route("cart", "cart.example", echo.address())).unwrap();
+    until(port, "cart.example", 200, Some("shop")).await;
+
+    let from = portolan.log().len();
+    let wrong = route("cart", "cart.example", echo.address()).replace("  hostnames:\n  - cart.example", "  hostnames: cart.example");
+    dir.write("cart.yaml", wrong).unwrap();
+    portolan.line(from, &["cart.yaml:", "HTTPRoute default/cart", "spec.hostnames", "last accepted version stays in force"]).await;
+    assert_eq!(ask(port, "cart.example").await, Some((200, Some("shop".into()))));
+    let from = portolan.log().len();
+    dir.remove("cart.yaml").unwrap();
+    portolan.line(from, &["cleared:", "HTTPRoute default/cart"]).await;
+    until(port, "cart.example", 404, None).await;
+
+    let envoys = portolan.envoys();
+    assert_eq!(envoys.len(), 1);
+    portolan.stop().await;
+    assert!(!is_alive(envoys[0]) && portolan.envoys().is_empty());
+    assert!(ask(port, "shop.example").await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_admin_endpoint_shows_what_kubernetes_would() {
+    let (dir, port, _echo) = scene().await;
+    let mut portolan = Portolan::start(&dir, &[]);
+    portolan.ready().await;
+    let (status, text) = portolan.admin("/readyz?verbose").await;
+    assert_eq!((status, text.as_str()), (200, "[+] Gateway default/web\nready\n"));
+    assert_eq!(portolan.admin("/healthz").await, (200, "ok\n".into()));
+
+    let gateway = portolan.json("/objects/Gateway/default/web").await;
+    let condition = |object: &Value, kind: &str| {
+        object["status"]["conditions"].as_array().unwrap().iter().find(|one| one["type"] == kind).cloned().unwrap()
+    };
+    assert_eq!(condition(&gateway, "Programmed")["status"], "True", "{gateway:#}");
+    assert_eq!(gateway["status"]["addresses"][0]["value"], "127.0.0.1");
+    assert_eq!(gateway["status"]["listeners"][0]["attachedRoutes"], 1);
+    let class = portolan.json("/objects/gatewayclass/portolan").await;
+    assert_eq!(condition(&class, "Accepted")["status"], "True");
+    let all = portolan.json("/objects").await;
+    assert_eq!(all.as_array().unwrap().len(), 4);
+    assert_eq!(portolan.admin("/objects/HTTPRoute/default/none").await.0, 404);
+    assert_eq!(portolan.admin("/objects/Nonsense/default/none").await.0, 404);
+
+    // Generations count changes; times of conditions stay where the condition does.
+    let before = portolan.json("/objects/HTTPRoute/default/shop").await;
+    assert_eq!(before["metadata"]["generation"], 1);
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    let moved = std::fs::read_to_string(dir.file("shop.yaml")).unwrap().replace("- shop.example", "- shop.example\n  - www.example");
+    dir.write("shop.yaml", moved).unwrap();
+    until(port, "www.example", 200, Some("shop")).await;
+    let after = portolan.json("/objects/HTTPRoute/default/shop").await;
+    assert_eq!(after["metadata"]["generation"], 2);
+    let (before, after) = (&before["status"]["parents"][0]["conditions"][0], &after["status"]["parents"][0]["conditions"][0]);
+    assert_eq!(after["observedGeneration"], 2);
+    assert_eq!(before["lastTransitionTime"], after["lastTransitionTime"]);
+
+    let (status, metrics) = portolan.admin("/metrics").await;
+    assert!(status == 200 && metrics.contains("# TYPE") && metrics.ends_with("# EOF\n"), "{metrics}");
+    let dump = portolan.json("/config_dump?gateway=default/web").await;
+    assert_eq!(dump["default/web"]["listeners"].as_array().unwrap().len(), 1, "{dump:#}");
+    portolan.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn envoy_goes_on_without_portolan_and_the_next_takes_it_over() {
+    let (dir, port, echo) = scene().await;
+    let mut portolan = Portolan::start(&dir, &[]);
+    portolan.ready().await;
+    let envoys = portolan.envoys();
+    portolan.process().kill().unwrap();
+    assert_eq!(ask(port, "shop.example").await, Some((200, Some("shop".into()))));
+    dir.write("cart.yaml", route("cart", "cart.example", echo.address())).unwrap();
+    portolan.again();
+    portolan.ready().await;
+    assert!(portolan.log().contains("is taken over"), "{}", portolan.log());
+    assert_eq!(portolan.envoys(), envoys);
+    until(port, "cart.example", 200, Some("shop")).await;
+    // A Gateway that went while nobody watched takes its Envoy with it.
+    portolan.process().kill().unwrap();
+    dir.write("gateway.yaml", gateway(port).split_once("---").unwrap().0).unwrap();
+    portolan.again();
+    portolan.ready().await;
+    let end = Instant::now() + PATIENCE;
+    while is_alive(envoys[0]) {
+        assert!(Instant::now() < end, "the Envoy of a Gateway that is gone still runs");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    portolan.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_envoy_that_dies_is_back_at_once() {
+    let (dir, port, _echo) = scene().await;
+    let mut portolan = Portolan::start(&dir, &[]);
+    portolan.ready().await;
+    let envoys = portolan.envoys();
+    let from = portolan.log().len();
+    assert!(Command::new("kill").args(["-KILL", &envoys[0].to_string()]).status().unwrap().success());
+    portolan.line(from, &["Envoy of default/web ended", "signal: 9", "at once"]).await;
+    until(port, "shop.example", 200, Some("shop")).await;
+    assert_ne!(portolan.envoys(), envoys);
+    portolan.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn colliding_gateways_get_addresses_of_their_own() {
+    let (dir, port, echo) = scene().await;
+    dir.write("other.yaml", gateway(port).split_once("---\n").unwrap().1.replace("name: web", "name: other")).unwrap();
+    let to_other = route("other", "other.example", echo.address()).replace("- name: web", "- name: other");
+    dir.write("route.yaml", to_other).unwrap();
+    let mut portolan = Portolan::start(&dir, &[]);
+    portolan.ready().await;
+    for (name, host) in [("web", "shop.example"), ("other", "other.example")] {
+        let gateway = portolan.json(&format!("/objects/Gateway/default/{name}")).await;
+        let address = gateway["status"]["addresses"][0]["value"].as_str().unwrap().to_owned();
+        assert!(address.starts_with("127.0.0.") && address != "127.0.0.1", "{address}");
+        assert!(portolan.log().contains(&format!("Gateway default/{name} listens on http://{address}:{port}")));
+        let socket: SocketAddr = format!("{address}:{port}").parse().unwrap();
+        let answer = get(&Endpoint::http1(socket), &format!("http://{host}/")).await.unwrap();
+        assert_eq!(answer.status.as_u16(), 200, "{name}");
+    }
+    portolan.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_machine_lacks_is_said_in_one_line() {
+    let (dir, port, _echo) = scene().await;
+    let taken = std::net::TcpListener::bind(("0.0.0.0", port)).unwrap();
+    let mut portolan = Portolan::start(&dir, &[]);
+    assert_eq!(portolan.process().wait(PATIENCE).await.unwrap().code(), Some(3));
+    let log = portolan.log();
+    let last = log.lines().last().unwrap();
+    assert!(last.contains(&format!("port {port} ")) && last.contains("--port-offset") && last.contains("default/web"), "{last}");
+    drop(taken);
+
+    let mut portolan = Portolan::start(&dir, &["--envoy", "/no/such/envoy"]);
+    assert_eq!(portolan.process().wait(PATIENCE).await.unwrap().code(), Some(3));
+    assert!(portolan.log().contains("/no/such/envoy does not run"), "{}", portolan.log());
+
+    // Twice on the same directory
+    let mut first = Portolan::start(&dir, &[]);
+    first.ready().await;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portolan"));
+    command.arg("run").arg(dir.path()).arg("--no-admin").arg("--runtime-dir").arg(first.runtime_dir());
+    command.env("PORTOLAN_ENVOY", portolan_testkit::envoy::find().unwrap());
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text.contains(&format!("process {} already runs", first.process().id())), "{text}");
+    first.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_read_one_object_per_line() {
+    let (dir, _port, _echo) = scene().await;
+    dir.write("half.yaml", "kind: [\n").unwrap();
+    let mut portolan = Portolan::start(&dir, &["-o", "json"]);
+    portolan.line(0, &[r#""event":"ready""#]).await;
+    portolan.stop().await;
+    let events: Vec<Value> = portolan.log().lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect();
+    let kinds: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    for kind in ["starting", "finding", "envoy", "listening", "ready", "ending", "ended"] {
+        assert!(kinds.contains(&kind), "{kind} in {kinds:?}");
+    }
+}
