@@ -14,9 +14,13 @@
 //! 1.7, `idleTimeout` of 1.5). An object that an API server accepted is judged by the same rules, but it is for the caller to say what a
 //! violation means: a value that a newer API defines is kept as `Unknown`.
 
+#[cfg(test)]
+mod agreement;
 mod document;
 mod kinds;
 mod schema;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
@@ -111,7 +115,13 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Whether an API server would refuse the object.
+    /// Whether an API server with the CRDs of this channel would refuse the object.
+    #[must_use]
+    pub fn is_refused_by(&self, channel: Channel) -> bool {
+        self.violations.iter().any(|violation| violation.refused_by(channel))
+    }
+
+    /// Whether every API server would refuse the object.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         self.violations.iter().any(|violation| violation.severity == Severity::Error)

@@ -5,7 +5,7 @@ use super::super::document::Node;
 use super::super::schema::{Fields, Reader};
 use super::forms::{HOSTNAME, SECTION_NAME};
 use super::{http_filter, http_match, references, retry, session_persistence};
-use crate::objects::{HttpFilter, HttpMatch, HttpRoute, HttpRule, Meta, PathMatch, PathModifier, Timeouts};
+use crate::objects::{BackendRef, HttpFilter, HttpMatch, HttpRoute, HttpRule, Meta, PathMatch, PathModifier, Timeouts};
 
 pub(super) fn read(fields: &mut Fields<'_>, meta: Meta) -> HttpRoute {
     let (rules, matches) = if fields.has("rules") {
@@ -66,7 +66,7 @@ fn rule(reader: &mut Reader, node: &Node) -> (HttpRule, usize) {
         if !has_matches {
             matches.push(http_match::everything());
         }
-        check_prefix_matches(fields, &matches, &filters, backends.iter().map(|backend| backend.filters.as_slice()));
+        check_prefix_matches(fields, &matches, &filters, &backends);
         if matches.is_empty() {
             matches.push(http_match::everything());
         }
@@ -85,11 +85,11 @@ fn rule(reader: &mut Reader, node: &Node) -> (HttpRule, usize) {
 
 /// ReplacePrefixMatch needs to know the prefix: exactly one match, a prefix. As the CRD's rules say it, a filter that is repeated is not
 /// looked at, nor are backends of which several have one.
-fn check_prefix_matches<'a>(
+fn check_prefix_matches(
     fields: &mut Fields<'_>,
     matches: &[HttpMatch],
     filters: &[HttpFilter],
-    backends: impl Iterator<Item = &'a [HttpFilter]> + Clone,
+    backends: &[BackendRef<HttpFilter>],
 ) {
     if let [HttpMatch { path: PathMatch::Prefix(_), .. }] = matches {
         return;
@@ -100,7 +100,7 @@ fn check_prefix_matches<'a>(
         filters.iter().filter(|filter| is(filter)).count() == 1
     };
     for (name, is) in [("RequestRedirect", &redirect as &dyn Fn(&HttpFilter) -> bool), ("URLRewrite", &rewrite)] {
-        let in_backends = backends.clone().filter(|filters| one(filters, is)).count() == 1;
+        let in_backends = backends.iter().filter(|backend| one(&backend.filters, is)).count() == 1;
         if one(filters, is) || in_backends {
             let message =
                 format!("{name} with replacePrefixMatch needs exactly one match in the rule, of type PathPrefix");

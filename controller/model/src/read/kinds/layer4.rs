@@ -10,8 +10,8 @@ use crate::objects::{L4Route, L4Rule, Meta};
 use crate::{Kind, Name};
 
 pub(super) fn read(fields: &mut Fields<'_>, meta: Meta, kind: Kind, version: &str) -> L4Route {
-    // Of the kinds without hostnames v1alpha2 takes several rules.
-    let several = kind != Kind::TLSRoute && version == "v1alpha2";
+    // v1 takes a single rule.
+    let several = version == "v1alpha2";
     let hostnames = if kind == Kind::TLSRoute { hostnames(fields, version) } else { Vec::new() };
     let rules = fields.required_list("rules", 1..=if several { 16 } else { 1 }, rule);
     if several {

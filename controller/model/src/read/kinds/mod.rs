@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use super::document::{Node, Position, Value};
 use super::schema::{Fields, Reader, similar};
-use super::{Channel, Manifest};
+use super::{Channel, Manifest, Severity};
 use crate::objects::{Meta, Object};
 use crate::{GATEWAY_GROUP, Kind, NamespacedName, ObjectKey, PORTOLAN_GROUP};
 
@@ -64,6 +64,8 @@ pub(super) static PATTERNS: &[&super::schema::Pattern] = &[
     &infrastructure::KEY,
     &infrastructure::LABEL_VALUE,
     &listener::PROTOCOL,
+    &metadata::NAMESPACE_PATTERN,
+    &metadata::TIME,
 ];
 
 /// Reads a document: an object, or a list whose items are objects.
@@ -113,6 +115,12 @@ pub(super) fn read_one(file: &Arc<str>, document: &Node) -> Manifest {
         _ => reader.mistyped(document, "a Kubernetes object"),
     }
     manifest.violations = reader.violations;
+    // Refused by each channel, if for different reasons: no API server takes the object.
+    if [Channel::Standard, Channel::Experimental].iter().all(|channel| manifest.is_refused_by(*channel)) {
+        for violation in manifest.violations.iter_mut().filter(|violation| violation.channel.is_some()) {
+            violation.severity = Severity::Error;
+        }
+    }
     manifest
 }
 
@@ -197,9 +205,12 @@ fn read_kind(reader: &mut Reader, document: &Node, kind: Kind, version: &str, me
         Kind::Secret => Object::Secret(Arc::new(reader.part_of_object(document, |f| secret::read(f, meta)))),
         Kind::ConfigMap => Object::ConfigMap(Arc::new(reader.part_of_object(document, |f| config_map::read(f, meta)))),
         _ => reader.object(document, |fields| {
-            // An API server drops a status that is written together with the object.
-            for field in ["apiVersion", "kind", "metadata", "status"] {
+            for field in ["apiVersion", "kind", "metadata"] {
                 fields.skip(field);
+            }
+            // An API server drops a status that is written together with the object.
+            if kind != Kind::ReferenceGrant {
+                fields.skip("status");
             }
             fields.required("spec", |reader, node| reader.object(node, |fields| spec(fields, kind, version, meta)))
         }),

@@ -237,10 +237,11 @@ fn list<T>(
         && !sizes.contains(&items.len())
     {
         let (min, max, count) = (*sizes.start(), *sizes.end(), items.len());
+        let plural = |count| if count == 1 { "" } else { "s" };
         let message = if count > max {
-            format!("must have at most {max} items, has {count}")
+            format!("must have at most {max} item{}, has {count}", plural(max))
         } else {
-            format!("must have at least {min} item{}", if min == 1 { "" } else { "s" })
+            format!("must have at least {min} item{}", plural(min))
         };
         reader.refuse(node.at, "", message);
     }
