@@ -118,7 +118,8 @@ impl Promise {
         let (request, answer) = line.split_once(" -> ").with_context(|| format!("no -> in {line:?}"))?;
         let mut headers = Vec::new();
         let mut parts = request.split(" -H ");
-        let (method, url) = parts.next().and_then(|first| first.split_once(' ')).with_context(|| format!("{line:?}"))?;
+        let (method, url) =
+            parts.next().and_then(|first| first.split_once(' ')).with_context(|| format!("{line:?}"))?;
         for header in parts {
             let (name, value) = header.trim_matches('\'').split_once(": ").with_context(|| format!("{line:?}"))?;
             headers.push((name.to_owned(), value.to_owned()));
@@ -184,7 +185,11 @@ impl Promise {
             return Some(format!("status {status} instead of {}", self.status));
         }
         let backend = answer.header(IDENTITY);
-        let expected = if self.backends.is_empty() { backend.is_none() } else { backend.is_some_and(|one| self.backends.iter().any(|other| other == one)) };
+        let expected = if self.backends.is_empty() {
+            backend.is_none()
+        } else {
+            backend.is_some_and(|one| self.backends.iter().any(|other| other == one))
+        };
         if !expected {
             return Some(format!("answered by {} instead of {:?}", backend.unwrap_or("no backend"), self.backends));
         }
@@ -240,7 +245,8 @@ mod tests {
 
     #[test]
     fn a_line_says_request_and_answer() {
-        let promise = Promise::parse("GET http://a:8080/x -H 'a: b' -H 'c: d' -> 200 from one or two by HTTPRoute n/r").unwrap();
+        let promise =
+            Promise::parse("GET http://a:8080/x -H 'a: b' -H 'c: d' -> 200 from one or two by HTTPRoute n/r").unwrap();
         assert_eq!(promise.headers, [("a".into(), "b".into()), ("c".into(), "d".into())]);
         assert_eq!((promise.status, promise.backends), (200, vec!["one".into(), "two".into()]));
         assert_eq!(promise.route.as_deref(), Some("HTTPRoute n/r"));

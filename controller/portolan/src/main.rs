@@ -38,12 +38,12 @@ fn main() -> ExitCode {
 fn carry_out(command: &Command, shell: Shell) -> Result<Verdict, Failure> {
     match command {
         Command::Run(options) => run::run(options, environment(), shell),
-        Command::Check(options) => command::check(options, &shell),
-        Command::Translate(options) => command::translate(options, &shell),
-        Command::Explain(options) => command::explain(options, &shell),
-        Command::Bootstrap(arguments) => command::bootstrap(arguments, &shell),
+        Command::Check(options) => command::check(options, shell),
+        Command::Translate(options) => command::translate(options, shell),
+        Command::Explain(options) => command::explain(options, shell),
+        Command::Bootstrap(arguments) => command::bootstrap(arguments, shell),
         Command::Version { output } => {
-            command::version(*output, &shell);
+            command::version(*output, shell);
             Ok(Verdict::Good)
         }
     }

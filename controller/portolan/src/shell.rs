@@ -64,48 +64,41 @@ impl Shell {
     }
 
     /// Prints a result. A reader that has gone away is no error: it had enough.
-    pub fn out(&self, text: impl fmt::Display) {
+    #[expect(clippy::unused_self, reason = "whoever prints has a shell, whatever printing comes to need")]
+    pub fn out(self, text: impl fmt::Display) {
         let _closed = writeln!(io::stdout().lock(), "{text}");
     }
 
     /// Prints what goes on.
-    pub fn err(&self, text: impl fmt::Display) {
+    #[expect(clippy::unused_self, reason = "as out")]
+    pub fn err(self, text: impl fmt::Display) {
         let _closed = writeln!(io::stderr().lock(), "{text}");
     }
 
     /// Text for [`Shell::out`].
-    pub fn on_out<T: fmt::Display>(&self, style: Style, text: T) -> Styled<T> {
+    pub fn on_out<T: fmt::Display>(self, style: Style, text: T) -> Styled<T> {
         Styled { text, style: self.out.then_some(style) }
     }
 
     /// Text for [`Shell::err`].
-    pub fn on_err<T: fmt::Display>(&self, style: Style, text: T) -> Styled<T> {
+    pub fn on_err<T: fmt::Display>(self, style: Style, text: T) -> Styled<T> {
         Styled { text, style: self.err.then_some(style) }
     }
 }
 
 /// `file:line:column: error: object: field: message`, as linters print it.
 pub fn finding(finding: &Finding, style: impl Fn(Style, String) -> String) -> String {
-    let mut text = String::new();
-    if !finding.file.is_empty() {
-        text += &finding.file;
-        for number in [finding.line, finding.column].into_iter().take_while(|number| *number > 0) {
-            text += &format!(":{number}");
-        }
-        text += ": ";
+    let mut place = finding.file.to_string();
+    for number in [finding.line, finding.column].into_iter().take_while(|number| *number > 0) {
+        place = format!("{place}:{number}");
     }
-    text += &if finding.error { style(Style::Error, "error".into()) } else { style(Style::Warning, "warning".into()) };
-    if let Some(object) = &finding.object {
-        text += &format!(": {}", style(Style::Strong, object.clone()));
-    }
-    if !finding.field.is_empty() {
-        text += &format!(": {}", finding.field);
-    }
-    text += &format!(": {}", finding.message);
-    if let Some(meanwhile) = &finding.meanwhile {
-        text += &style(Style::Dim, format!(" [{meanwhile}]"));
-    }
-    text
+    let severity =
+        if finding.error { style(Style::Error, "error".into()) } else { style(Style::Warning, "warning".into()) };
+    let object = finding.object.clone().map(|object| style(Style::Strong, object));
+    let meanwhile = finding.meanwhile.as_ref().map(|meanwhile| style(Style::Dim, format!(" [{meanwhile}]")));
+    let parts = [place, severity, object.unwrap_or_default(), finding.field.clone(), finding.message.clone()];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(": ") + &meanwhile.unwrap_or_default()
 }
 
 /// A finding for programs.

@@ -99,10 +99,9 @@ impl Bindings {
         let mut binding = Binding { port_offset: self.options.port_offset, ..Binding::default() };
         for address in wanted.addresses.iter().filter(|address| &*address.kind == "IPAddress") {
             let Some(value) = &address.value else { continue };
-            let result = value
-                .parse::<IpAddr>()
-                .map_err(|_| format!("{value} is not an IP address"))
-                .and_then(|ip| usable(ip).map(|()| ip).map_err(|reason| format!("this machine cannot listen on {ip}: {reason}")));
+            let result = value.parse::<IpAddr>().map_err(|_| format!("{value} is not an IP address")).and_then(|ip| {
+                usable(ip).map(|()| ip).map_err(|reason| format!("this machine cannot listen on {ip}: {reason}"))
+            });
             match result {
                 Ok(ip) if binding.addresses.contains(&ip) => {}
                 Ok(ip) => binding.addresses.push(ip),
@@ -113,24 +112,32 @@ impl Bindings {
         if unvalued || (wanted.addresses.is_empty() && self.needs_own(gateway, wanted, gateways)) {
             match self.own_address(gateway, asked, usable) {
                 Some(address) => binding.addresses.push(address),
-                None => binding.unusable.push(("".into(), "no loopback address is left; give the Gateway another port".into())),
+                None => binding
+                    .unusable
+                    .push(("".into(), "no loopback address is left; give the Gateway another port".into())),
             }
         } else if wanted.addresses.is_empty() {
             self.everywhere.insert(gateway.clone());
         }
-        let shown: Vec<IpAddr> = if binding.addresses.is_empty() && binding.unusable.is_empty() && wanted.addresses.is_empty() {
-            // Where clients on this machine reach a Gateway that listens on all addresses.
-            vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]
-        } else {
-            binding.addresses.clone()
-        };
+        let shown: Vec<IpAddr> =
+            if binding.addresses.is_empty() && binding.unusable.is_empty() && wanted.addresses.is_empty() {
+                // Where clients on this machine reach a Gateway that listens on all addresses.
+                vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]
+            } else {
+                binding.addresses.clone()
+            };
         binding.status = shown.iter().map(|ip| ("IPAddress".into(), ip.to_string().into())).collect();
         binding
     }
 
     /// A Gateway without addresses has all of them, unless another one would be on the same port: then each gets its own. One that
     /// already listens everywhere stays there; a newcomer's own address goes first, as the more specific one.
-    fn needs_own(&self, gateway: &NamespacedName, wanted: &Wanted, gateways: &BTreeMap<NamespacedName, Wanted>) -> bool {
+    fn needs_own(
+        &self,
+        gateway: &NamespacedName,
+        wanted: &Wanted,
+        gateways: &BTreeMap<NamespacedName, Wanted>,
+    ) -> bool {
         let collides = || {
             gateways.iter().any(|(other, theirs)| {
                 other != gateway && theirs.addresses.is_empty() && !theirs.ports.is_disjoint(&wanted.ports)
@@ -139,7 +146,12 @@ impl Bindings {
         self.options.loopback || self.own.contains_key(gateway) || (!self.everywhere.contains(gateway) && collides())
     }
 
-    fn own_address(&mut self, gateway: &NamespacedName, asked: &BTreeSet<IpAddr>, usable: Usable<'_>) -> Option<IpAddr> {
+    fn own_address(
+        &mut self,
+        gateway: &NamespacedName,
+        asked: &BTreeSet<IpAddr>,
+        usable: Usable<'_>,
+    ) -> Option<IpAddr> {
         if let Some(address) = self.own.get(gateway) {
             return Some(*address);
         }
@@ -182,7 +194,11 @@ mod tests {
     /// The machine has loopback addresses but 127.0.0.3, and 192.0.2.1.
     fn usable(ip: IpAddr) -> Result<(), String> {
         let text = ip.to_string();
-        if text == "192.0.2.1" || (ip.is_loopback() && text != "127.0.0.3") { Ok(()) } else { Err("not assigned".into()) }
+        if text == "192.0.2.1" || (ip.is_loopback() && text != "127.0.0.3") {
+            Ok(())
+        } else {
+            Err("not assigned".into())
+        }
     }
 
     fn in_force(bindings: &Bindings, gateway: &str) -> Vec<String> {
@@ -206,8 +222,12 @@ mod tests {
     #[test]
     fn colliding_ones_get_addresses_of_their_own() {
         let mut bindings = Bindings::default();
-        let world =
-            gateways([("a", wanted(&[80, 443], &[])), ("b", wanted(&[443], &[])), ("c", wanted(&[8080], &[])), ("d", wanted(&[80], &[]))]);
+        let world = gateways([
+            ("a", wanted(&[80, 443], &[])),
+            ("b", wanted(&[443], &[])),
+            ("c", wanted(&[8080], &[])),
+            ("d", wanted(&[80], &[])),
+        ]);
         bindings.update(&world, &usable);
         assert_eq!(in_force(&bindings, "a"), ["127.0.0.2"]);
         assert_eq!(in_force(&bindings, "b"), ["127.0.0.4"], "127.0.0.3 is not usable");
@@ -220,7 +240,10 @@ mod tests {
     fn what_is_assigned_stays() {
         let mut bindings = Bindings::default();
         bindings.update(&gateways([("b", wanted(&[80], &[])), ("c", wanted(&[80], &[]))]), &usable);
-        assert_eq!((in_force(&bindings, "b"), in_force(&bindings, "c")), (vec!["127.0.0.2".into()], vec!["127.0.0.4".into()]));
+        assert_eq!(
+            (in_force(&bindings, "b"), in_force(&bindings, "c")),
+            (vec!["127.0.0.2".into()], vec!["127.0.0.4".into()])
+        );
         let changes = bindings.update(
             &gateways([("a", wanted(&[80], &[])), ("b", wanted(&[80], &[])), ("c", wanted(&[80], &[]))]),
             &usable,
@@ -245,7 +268,10 @@ mod tests {
     fn an_earlier_process_decided() {
         let assigned = BTreeMap::from([(name("a"), vec![]), (name("b"), vec!["127.0.0.9".parse().unwrap()])]);
         let mut bindings = Bindings::new(BindingOptions::default(), &assigned);
-        bindings.update(&gateways([("a", wanted(&[80], &[])), ("b", wanted(&[80], &[])), ("c", wanted(&[80], &[]))]), &usable);
+        bindings.update(
+            &gateways([("a", wanted(&[80], &[])), ("b", wanted(&[80], &[])), ("c", wanted(&[80], &[]))]),
+            &usable,
+        );
         assert_eq!(in_force(&bindings, "a"), [] as [&str; 0]);
         assert_eq!(in_force(&bindings, "b"), ["127.0.0.9"]);
         assert_eq!(in_force(&bindings, "c"), ["127.0.0.2"]);
@@ -257,11 +283,19 @@ mod tests {
         let asks = [Some("192.0.2.1"), Some("203.0.113.7"), Some("127.0.0.2"), None];
         bindings.update(&gateways([("a", wanted(&[80], &asks)), ("b", wanted(&[80], &[]))]), &usable);
         let binding = &bindings.in_force()[&name("a")];
-        assert_eq!(in_force(&bindings, "a"), ["192.0.2.1", "127.0.0.2", "127.0.0.4"], "127.0.0.2 is asked for, .3 is not usable");
+        assert_eq!(
+            in_force(&bindings, "a"),
+            ["192.0.2.1", "127.0.0.2", "127.0.0.4"],
+            "127.0.0.2 is asked for, .3 is not usable"
+        );
         assert_eq!(binding.unusable.len(), 1);
         assert_eq!(&*binding.unusable[0].0, "203.0.113.7");
         assert_eq!(binding.status.len(), 3);
-        assert_eq!(in_force(&bindings, "b"), [] as [&str; 0], "addresses of the spec are no collision with all addresses");
+        assert_eq!(
+            in_force(&bindings, "b"),
+            [] as [&str; 0],
+            "addresses of the spec are no collision with all addresses"
+        );
     }
 
     #[test]
@@ -276,6 +310,9 @@ mod tests {
     fn loopback_addresses_for_all() {
         let mut bindings = Bindings::new(BindingOptions { port_offset: 0, loopback: true }, &BTreeMap::new());
         bindings.update(&gateways([("a", wanted(&[80], &[])), ("b", wanted(&[81], &[]))]), &usable);
-        assert_eq!((in_force(&bindings, "a"), in_force(&bindings, "b")), (vec!["127.0.0.2".into()], vec!["127.0.0.4".into()]));
+        assert_eq!(
+            (in_force(&bindings, "a"), in_force(&bindings, "b")),
+            (vec!["127.0.0.2".into()], vec!["127.0.0.4".into()])
+        );
     }
 }

@@ -48,7 +48,8 @@ impl Ledger {
     pub fn set_status(&mut self, key: &ObjectKey, status: Option<&Status>, now: i64) {
         if let Some(entry) = self.entries.get_mut(key) {
             let before = entry.status.take();
-            entry.status = status.map(|status| Stamp { generation: entry.generation, now, before: before.as_ref() }.status(status));
+            entry.status = status
+                .map(|status| Stamp { generation: entry.generation, now, before: before.as_ref() }.status(status));
         }
     }
 
@@ -169,7 +170,8 @@ impl Stamp<'_> {
             let status = if condition.status { "True" } else { "False" };
             let same = before.and_then(|before| {
                 before.iter().find(|old| {
-                    old.get("type") == Some(&json!(condition.kind.as_str())) && old.get("status") == Some(&json!(status))
+                    old.get("type") == Some(&json!(condition.kind.as_str()))
+                        && old.get("status") == Some(&json!(status))
                 })
             });
             let since = same.and_then(|old| old.get("lastTransitionTime")).cloned();

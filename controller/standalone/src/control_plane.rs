@@ -127,7 +127,8 @@ impl ControlPlane {
         let world = self.engine.world();
         let wanted = |gateway: &NamespacedName| {
             let view = world.gateway_view(gateway)?;
-            let ports = view.listeners.iter().filter(|listener| listener.accepted).map(|listener| listener.port).collect();
+            let ports =
+                view.listeners.iter().filter(|listener| listener.accepted).map(|listener| listener.port).collect();
             Some((gateway.clone(), Wanted { ports, addresses: view.requested_addresses.clone() }))
         };
         self.engine.fleets().filter_map(wanted).collect()

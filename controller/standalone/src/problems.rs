@@ -24,7 +24,8 @@ pub fn problems(key: &ObjectKey, status: &Status, ledger: &Ledger) -> Vec<Findin
     let sections: Vec<(String, &[Condition])> = match status {
         Status::GatewayClass { conditions, .. } => vec![(String::new(), conditions)],
         Status::Gateway { conditions, listeners, .. } | Status::ListenerSet { conditions, listeners } => {
-            let listeners = listeners.iter().map(|listener| (format!("listener {}", listener.name), &*listener.conditions));
+            let listeners =
+                listeners.iter().map(|listener| (format!("listener {}", listener.name), &*listener.conditions));
             std::iter::once((String::new(), &**conditions)).chain(listeners).collect()
         }
         Status::Route { parents } => {
@@ -36,7 +37,9 @@ pub fn problems(key: &ObjectKey, status: &Status, ledger: &Ledger) -> Vec<Findin
     };
     let mut findings = Vec::new();
     for (subject, conditions) in &sections {
-        findings.extend(conditions.iter().filter(|condition| is_problem(condition)).map(|condition| finding(subject, condition)));
+        findings.extend(
+            conditions.iter().filter(|condition| is_problem(condition)).map(|condition| finding(subject, condition)),
+        );
     }
     findings
 }

@@ -83,12 +83,10 @@ fn row(promise: &Promise, answer: &Exchange, explanation: &Value, offset: u16) -
     let route = explanation.get("route").and_then(Value::as_str).map(ToOwned::to_owned);
     let from = answer.header(IDENTITY).map(|name| format!(" from {name}"));
     let to = answer.header("location").map(|location| format!(" to {location}"));
-    let headers: String = promise.headers.iter().map(|(name, value)| format!(" {name}: {value}")).collect();
-    let other_route = || {
-        (route != promise.route).then(|| format!("by {:?} instead of {:?}", route, promise.route))
-    };
+    let headers: Vec<String> = promise.headers.iter().map(|(name, value)| format!(" {name}: {value}")).collect();
+    let other_route = || (route != promise.route).then(|| format!("by {:?} instead of {:?}", route, promise.route));
     Row {
-        request: format!("{} {}{headers}", promise.method, promise.url),
+        request: format!("{} {}{}", promise.method, promise.url, headers.concat()),
         answer: format!("{}{}", answer.status.as_u16(), from.or(to).unwrap_or_default()),
         wrong: promise.judge(answer, offset).or_else(other_route),
         route: route.unwrap_or_else(|| "(none)".into()),
@@ -98,7 +96,13 @@ fn row(promise: &Promise, answer: &Exchange, explanation: &Value, offset: u16) -
 /// What `portolan explain` says about the request.
 fn explain(portolan: &Path, promise: &Promise, directory: &Path) -> anyhow::Result<Value> {
     let mut command = Command::new(portolan);
-    command.args(["explain", if promise.method == "GRPC" { "POST" } else { &promise.method }, &promise.url, "-o", "json"]);
+    command.args([
+        "explain",
+        if promise.method == "GRPC" { "POST" } else { &promise.method },
+        &promise.url,
+        "-o",
+        "json",
+    ]);
     if promise.method == "GRPC" {
         command.args(["-H", "content-type: application/grpc"]);
     }
@@ -121,7 +125,9 @@ fn table(rows: &[Row]) -> String {
     let header = ["request", "answer", "route that gave it"].map(ToOwned::to_owned);
     let cells = rows.iter().map(|row| [row.request.clone(), row.answer.clone(), row.route.clone()]);
     let all: Vec<[String; 3]> = std::iter::once(header).chain(cells).collect();
-    let width = |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
     let (first, second) = (width(0), width(1));
     let wrong = std::iter::once(None).chain(rows.iter().map(|row| row.wrong.as_deref()));
     let line = |([request, answer, route], wrong): (&[String; 3], Option<&str>)| {

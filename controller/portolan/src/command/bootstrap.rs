@@ -12,7 +12,7 @@ use crate::load::gateway_name;
 use crate::shell::Shell;
 
 /// Prints the bootstrap as JSON.
-pub fn bootstrap(arguments: &BootstrapArguments, shell: &Shell) -> Result<Verdict, Failure> {
+pub fn bootstrap(arguments: &BootstrapArguments, shell: Shell) -> Result<Verdict, Failure> {
     let gateway = gateway_name(&arguments.gateway)?;
     let options = BootstrapOptions {
         node_id: gateway.to_string(),

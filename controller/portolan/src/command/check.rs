@@ -9,7 +9,7 @@ use crate::shell::{Shell, Style, finding, finding_json};
 use crate::yaml;
 
 /// Reads the directory and prints what is wrong with it.
-pub fn check(options: &CheckOptions, shell: &Shell) -> Result<Verdict, Failure> {
+pub fn check(options: &CheckOptions, shell: Shell) -> Result<Verdict, Failure> {
     let loaded = load(&options.directory, None)?;
     let objects: Vec<Value> = loaded.plane.ledger().show_all().collect();
     let errors = loaded.findings.iter().filter(|finding| finding.error).count();
@@ -20,7 +20,12 @@ pub fn check(options: &CheckOptions, shell: &Shell) -> Result<Verdict, Failure> 
                 shell.out(finding(one, |style, text| shell.on_out(style, text).to_string()));
             }
             let style = if errors > 0 { Style::Error } else { Style::Good };
-            let summary = format!("{}, {}, {}", count(objects.len(), "object"), count(errors, "error"), count(warnings, "warning"));
+            let summary = format!(
+                "{}, {}, {}",
+                count(objects.len(), "object"),
+                count(errors, "error"),
+                count(warnings, "warning")
+            );
             shell.err(shell.on_err(style, summary));
         }
         Format::Json => {

@@ -2,6 +2,7 @@
 
 use http::Uri;
 use portolan_model::NamespacedName;
+use portolan_model::ir::ClusterKey;
 use portolan_resolve::explain::{Choice, Explanation, Outcome, Request, Step, explain as walk};
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use crate::shell::{Shell, Style};
 use crate::yaml;
 
 /// Explains the request at every Gateway that listens on its port.
-pub fn explain(options: &ExplainOptions, shell: &Shell) -> Result<Verdict, Failure> {
+pub fn explain(options: &ExplainOptions, shell: Shell) -> Result<Verdict, Failure> {
     let loaded = load(&options.directory, None)?;
     let engine = loaded.plane.engine();
     let only = options.gateway.as_deref().map(gateway_name).transpose()?;
@@ -50,7 +51,9 @@ pub fn explain(options: &ExplainOptions, shell: &Shell) -> Result<Verdict, Failu
 }
 
 fn request(options: &ExplainOptions, gateway: &NamespacedName) -> Result<Request, Failure> {
-    let usage = |reason: &str| Failure::Usage(format!("{:?} {reason}; write it like http://shop.example:8080/cart", options.url));
+    let usage = |reason: &str| {
+        Failure::Usage(format!("{:?} {reason}; write it like http://shop.example:8080/cart", options.url))
+    };
     let uri: Uri = options.url.parse().map_err(|_| usage("is no URL"))?;
     let authority = uri.authority().ok_or_else(|| usage("names no host"))?;
     let tls = match uri.scheme_str() {
@@ -83,7 +86,7 @@ fn request(options: &ExplainOptions, gateway: &NamespacedName) -> Result<Request
     })
 }
 
-fn print(gateway: &NamespacedName, explanation: &Explanation, shell: &Shell) {
+fn print(gateway: &NamespacedName, explanation: &Explanation, shell: Shell) {
     shell.out(shell.on_out(Style::Strong, format_args!("Gateway {gateway}")));
     for Step { text, object, field } in &explanation.steps {
         let by = format!("({object} {field})");
@@ -93,8 +96,12 @@ fn print(gateway: &NamespacedName, explanation: &Explanation, shell: &Shell) {
     match &explanation.outcome {
         Outcome::NotListening => line(Style::Error, "connection refused".into()),
         Outcome::Closed => line(Style::Error, "connection closed".into()),
-        Outcome::Respond { status, grpc_status: None } => line(Style::Warning, format!("{status} from the proxy itself")),
-        Outcome::Respond { grpc_status: Some(status), .. } => line(Style::Warning, format!("grpc-status {status} from the proxy itself")),
+        Outcome::Respond { status, grpc_status: None } => {
+            line(Style::Warning, format!("{status} from the proxy itself"))
+        }
+        Outcome::Respond { grpc_status: Some(status), .. } => {
+            line(Style::Warning, format!("grpc-status {status} from the proxy itself"))
+        }
         Outcome::Redirect { status, location } => line(Style::Good, format!("{status} to {location}")),
         Outcome::Forward(choices) => choices.iter().for_each(|choice| line(Style::Good, describe(choice, choices))),
     }
@@ -111,9 +118,10 @@ fn describe(choice: &Choice, all: &[Choice]) -> String {
 }
 
 fn to_json(gateway: &NamespacedName, explanation: &Explanation) -> Value {
-    let steps = explanation.steps.iter().map(|step| {
-        json!({"text": step.text, "object": step.object.to_string(), "field": step.field})
-    });
+    let steps = explanation
+        .steps
+        .iter()
+        .map(|step| json!({"text": step.text, "object": step.object.to_string(), "field": step.field}));
     let matched = explanation.route.as_ref().map(|matched| {
         json!({
             "rule": matched.rule,
@@ -135,9 +143,13 @@ fn outcome(outcome: &Outcome) -> Value {
     match outcome {
         Outcome::NotListening => json!({"kind": "NotListening"}),
         Outcome::Closed => json!({"kind": "Closed"}),
-        Outcome::Respond { status, grpc_status } => json!({"kind": "Respond", "status": status, "grpcStatus": grpc_status}),
+        Outcome::Respond { status, grpc_status } => {
+            json!({"kind": "Respond", "status": status, "grpcStatus": grpc_status})
+        }
         Outcome::Redirect { status, location } => json!({"kind": "Redirect", "status": status, "location": location}),
-        Outcome::Forward(choices) => json!({"kind": "Forward", "choices": choices.iter().map(choice).collect::<Vec<_>>()}),
+        Outcome::Forward(choices) => {
+            json!({"kind": "Forward", "choices": choices.iter().map(choice).collect::<Vec<_>>()})
+        }
     }
 }
 
@@ -147,14 +159,14 @@ fn choice(choice: &Choice) -> Value {
         "weight": choice.weight,
         "backend": backend.map(|backend| format!("{} {}", backend.kind, backend.name)),
         "port": backend.map(|backend| backend.port),
-        "cluster": choice.cluster.as_ref().map(|cluster| cluster.resource_name()),
+        "cluster": choice.cluster.as_ref().map(ClusterKey::resource_name),
         "endpoints": choice.endpoints,
         "authority": choice.authority,
         "path": choice.path,
     })
 }
 
-fn print_value(value: &Value, format: Format, shell: &Shell) {
+fn print_value(value: &Value, format: Format, shell: Shell) {
     if format == Format::Yaml {
         shell.out(yaml::document(value).trim_end());
     } else {

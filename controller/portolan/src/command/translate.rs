@@ -15,7 +15,7 @@ use crate::shell::{Shell, finding};
 use crate::yaml;
 
 /// Prints, or writes into files, the configuration of one Gateway or of all.
-pub fn translate(options: &TranslateOptions, shell: &Shell) -> Result<Verdict, Failure> {
+pub fn translate(options: &TranslateOptions, shell: Shell) -> Result<Verdict, Failure> {
     let loaded = load(&options.directory, Some(options.binding))?;
     for one in &loaded.findings {
         shell.err(finding(one, |style, text| shell.on_err(style, text).to_string()));
@@ -55,12 +55,19 @@ fn gateways<'a>(loaded: &'a Loaded, only: Option<&str>) -> Result<Gateways<'a>, 
     let all = engine.fleets().filter_map(|name| Some((name, engine.snapshot(name)?)));
     let chosen: Gateways<'_> = all.filter(|(name, _)| only.as_ref().is_none_or(|only| only == *name)).collect();
     match only {
-        Some(name) if chosen.is_empty() => Err(Failure::Usage(format!("no Gateway {name} of Portolan's is in the manifests"))),
+        Some(name) if chosen.is_empty() => {
+            Err(Failure::Usage(format!("no Gateway {name} of Portolan's is in the manifests")))
+        }
         _ => Ok(chosen),
     }
 }
 
-fn write_all(directory: &Path, format: TranslateFormat, gateways: &Gateways<'_>, secrets: Secrets) -> Result<(), Failure> {
+fn write_all(
+    directory: &Path,
+    format: TranslateFormat,
+    gateways: &Gateways<'_>,
+    secrets: Secrets,
+) -> Result<(), Failure> {
     let failed = |path: &Path, error: std::io::Error| Failure::Environment(format!("{}: {error}", path.display()));
     std::fs::create_dir_all(directory).map_err(|error| failed(directory, error))?;
     for (name, snapshot) in gateways {

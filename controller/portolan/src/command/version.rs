@@ -12,7 +12,7 @@ const GATEWAY_API: &str = "1.5 to 1.7";
 const ENVOY: &str = "1.37 to 1.40";
 
 /// Prints versions.
-pub fn version(format: Format, shell: &Shell) {
+pub fn version(format: Format, shell: Shell) {
     let portolan = env!("CARGO_PKG_VERSION");
     let value = json!({"portolan": portolan, "gatewayApi": GATEWAY_API, "envoy": ENVOY});
     match format {

@@ -71,12 +71,14 @@ async fn readyz(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Result
             (all, pilot.unprogrammed().cloned().collect::<Vec<_>>())
         })
         .await?;
-    let verbose = query.is_some_and(|query| query.split('&').any(|field| field == "verbose" || field.starts_with("verbose=")));
-    let mut text = String::new();
-    for gateway in all.iter().filter(|gateway| verbose || missing.contains(gateway)) {
+    let verbose =
+        query.is_some_and(|query| query.split('&').any(|field| field == "verbose" || field.starts_with("verbose=")));
+    let line = |gateway: &NamespacedName| {
         let sign = if missing.contains(gateway) { "[-]" } else { "[+]" };
-        text += &format!("{sign} Gateway {gateway}\n");
-    }
+        format!("{sign} Gateway {gateway}\n")
+    };
+    let told = all.iter().filter(|gateway| verbose || missing.contains(gateway));
+    let text = told.map(line).collect::<Vec<_>>().concat();
     let (status, verdict) =
         if missing.is_empty() { (StatusCode::OK, "ready\n") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ready\n") };
     Ok((status, text + verdict).into_response())
@@ -85,7 +87,8 @@ async fn readyz(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Result
 async fn metrics(State(admin): State<Admin>) -> Response {
     let mut text = String::new();
     match prometheus_client::encoding::text::encode(&mut text, &admin.registry) {
-        Ok(()) => ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response(),
+        Ok(()) => ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+            .into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }
@@ -95,7 +98,10 @@ async fn objects(State(admin): State<Admin>) -> Result<Response, Response> {
     Ok(json(&Value::Array(objects)))
 }
 
-async fn cluster_object(State(admin): State<Admin>, Path((kind, name)): Path<(String, String)>) -> Result<Response, Response> {
+async fn cluster_object(
+    State(admin): State<Admin>,
+    Path((kind, name)): Path<(String, String)>,
+) -> Result<Response, Response> {
     show(&admin, &kind, NamespacedName::new("", name)).await
 }
 

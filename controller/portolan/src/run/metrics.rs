@@ -21,7 +21,12 @@ impl Times {
         let registry = registry.sub_registry_with_prefix("portolan");
         let help = "When the last change of objects was taken up, since the epoch";
         registry.register_with_unit("last_event_timestamp", help, Unit::Seconds, times.event.clone());
-        registry.register_with_unit("engine", "Time to compute what follows from a batch of events", Unit::Seconds, times.engine.clone());
+        registry.register_with_unit(
+            "engine",
+            "Time to compute what follows from a batch of events",
+            Unit::Seconds,
+            times.engine.clone(),
+        );
         times
     }
 

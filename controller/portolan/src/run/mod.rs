@@ -62,11 +62,8 @@ pub fn run(options: &RunOptions, environment: Environment, shell: Shell) -> Resu
     if let Some(threads) = options.envoy_concurrency {
         arguments.extend(["--concurrency".into(), threads.to_string()]);
     }
-    let supervision = SupervisorOptions {
-        binary: envoy.path,
-        arguments,
-        drain_limit: Duration::from_secs(options.drain_limit),
-    };
+    let supervision =
+        SupervisorOptions { binary: envoy.path, arguments, drain_limit: Duration::from_secs(options.drain_limit) };
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     threads.map_err(Failure::environment)?.block_on(serve(options, runtime, supervision, narrator))?;
     Ok(Verdict::Good)

@@ -105,7 +105,10 @@ impl Pilot {
     fn advance(&mut self, happenings: Vec<Happening>, mut findings: FindingChanges) {
         if !happenings.is_empty() {
             let (now, start) = (SystemTime::now(), Instant::now());
-            if happenings.iter().any(|happening| matches!(happening, Happening::Objects(objects) if !objects.is_empty())) {
+            if happenings
+                .iter()
+                .any(|happening| matches!(happening, Happening::Objects(objects) if !objects.is_empty()))
+            {
                 self.times.event(now);
             }
             let effects = self.plane.apply(happenings, seconds(now), &ports::usable);
@@ -156,7 +159,8 @@ impl Pilot {
             Transition::Acked { fleet, position, .. } => {
                 let gateway = gateway_of(&fleet);
                 let mut state = self.plane.state(&gateway);
-                if !state.programmed && self.listeners_at.get(&gateway).is_some_and(|listeners| *listeners <= position) {
+                if !state.programmed && self.listeners_at.get(&gateway).is_some_and(|listeners| *listeners <= position)
+                {
                     state.programmed = true;
                     happenings.push(Happening::Fleet { gateway, state });
                 }
@@ -213,7 +217,10 @@ impl Pilot {
 
     /// Gateways with listeners that no proxy has taken yet.
     pub fn unprogrammed(&self) -> impl Iterator<Item = &NamespacedName> {
-        self.plane.engine().fleets().filter(|gateway| !self.plane.state(gateway).programmed && !self.plane.ports(gateway).is_empty())
+        self.plane
+            .engine()
+            .fleets()
+            .filter(|gateway| !self.plane.state(gateway).programmed && !self.plane.ports(gateway).is_empty())
     }
 
     /// The control plane, for those who ask.
@@ -279,7 +286,9 @@ fn port_of(key: &ResourceKey) -> Option<u16> {
 
 /// What Envoy refused, and what to do where that is known.
 fn refusal(gateway: &NamespacedName, key: &ResourceKey, origins: &[Origin], text: &str) -> String {
-    let from = origins.first().map(|origin| format!(", from {} {}/{} {}", origin.kind, origin.namespace, origin.name, origin.field));
+    let from = origins
+        .first()
+        .map(|origin| format!(", from {} {}/{} {}", origin.kind, origin.namespace, origin.name, origin.field));
     let remedy = if text.contains("Address already in use") || text.contains("cannot bind") {
         "; stop the process that has the port (`ss -ltnp` names it) or use --port-offset N, then start portolan again"
     } else {

@@ -37,7 +37,12 @@ fn cases(authority: &Authority, https: u16) -> Vec<Case> {
             "  - name: broken\n    port: {https}\n    protocol: HTTPS\n    hostname: broken.example\n    tls:\n      certificateRefs:\n      - name: {secret}\n"
         ))
     };
-    let case = |what, file, text: String, words: &[&'static str]| Case { what, file, text: text.into_bytes(), words: words.to_vec() };
+    let case = |what, file, text: String, words: &[&'static str]| Case {
+        what,
+        file,
+        text: text.into_bytes(),
+        words: words.to_vec(),
+    };
     let mut huge = plain().into_bytes();
     huge.extend(b"#".repeat(50 << 20));
     vec![

@@ -49,10 +49,17 @@ fn check_is_a_linter() {
     let report: Value = serde_json::from_str(&out(&portolan(&dir.path(), &["check", ".", "-o", "json"]))).unwrap();
     let findings = report["findings"].as_array().unwrap();
     assert_eq!(findings.len(), text.lines().count());
-    assert!(findings.iter().any(|finding| finding["file"] == "./cart.yaml" && finding["line"] == 8 && finding["column"] == 3));
+    assert!(
+        findings
+            .iter()
+            .any(|finding| finding["file"] == "./cart.yaml" && finding["line"] == 8 && finding["column"] == 3)
+    );
     let objects = report["objects"].as_array().unwrap();
     let object = |kind: &str, name: &str| {
-        objects.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name).unwrap_or_else(|| panic!("{kind} {name}"))
+        objects
+            .iter()
+            .find(|object| object["kind"] == kind && object["metadata"]["name"] == name)
+            .unwrap_or_else(|| panic!("{kind} {name}"))
     };
     let route = object("HTTPRoute", "shop");
     assert_eq!(route["apiVersion"], "gateway.networking.k8s.io/v1");
@@ -99,7 +106,11 @@ fn translate_prints_what_envoy_takes() {
     dir.write("second.yaml", gateway(8081).split_once("---\n").unwrap().1.replace("name: web", "name: other")).unwrap();
     let output = portolan(&dir.path(), &["translate", ".", "-o", "envoy"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(err(&output).contains("default/other, default/web") && err(&output).contains("--gateway"), "{}", err(&output));
+    assert!(
+        err(&output).contains("default/other, default/web") && err(&output).contains("--gateway"),
+        "{}",
+        err(&output)
+    );
     let one = out(&portolan(&dir.path(), &["translate", ".", "-o", "envoy", "--gateway", "default/web"]));
     assert_eq!(one, complete);
     assert!(portolan(&dir.path(), &["translate", ".", "-o", "envoy", "-d", "../out"]).status.success());
@@ -117,7 +128,8 @@ fn private_keys_are_redacted_unless_asked_for() {
     let pair = portolan_testkit::certs::Authority::new("test").unwrap().server(&["shop.example"]).unwrap();
     let secret = pair.secret("default", "cert");
     dir.write("secret.yaml", &secret).unwrap();
-    let tls = "  - name: https\n    port: 8443\n    protocol: HTTPS\n    tls:\n      certificateRefs:\n      - name: cert\n";
+    let tls =
+        "  - name: https\n    port: 8443\n    protocol: HTTPS\n    tls:\n      certificateRefs:\n      - name: cert\n";
     dir.write("gateway.yaml", gateway(8080) + tls).unwrap();
     // In JSON, bytes are base64, as in the manifest.
     let key = secret.lines().find_map(|line| line.trim().strip_prefix("tls.key: ")).unwrap().to_owned();
@@ -155,7 +167,10 @@ fn explain_names_what_decided() {
 fn bootstrap_is_one_that_envoy_takes() {
     let dir = Dir::new().unwrap();
     let admin = dir.file("admin.sock").display().to_string();
-    let text = out(&portolan(&dir.path(), &["bootstrap", "shop/web", "--xds-socket", "/run/xds.sock", "--admin-socket", &admin]));
+    let text = out(&portolan(
+        &dir.path(),
+        &["bootstrap", "shop/web", "--xds-socket", "/run/xds.sock", "--admin-socket", &admin],
+    ));
     envoy::validate(&text).unwrap();
     let value: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value["node"]["cluster"], "shop/web");

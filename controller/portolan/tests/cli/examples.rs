@@ -16,7 +16,13 @@ async fn keeps_its_promises(name: &str) {
         let answer = promise.send(IpAddr::V4(Ipv4Addr::LOCALHOST), example.port_offset).await.unwrap();
         assert_eq!(promise.judge(&answer, example.port_offset), None, "{}", promise.line);
 
-        let mut arguments = vec!["explain", if promise.method == "GRPC" { "POST" } else { &promise.method }, &promise.url, "-o", "json"];
+        let mut arguments = vec![
+            "explain",
+            if promise.method == "GRPC" { "POST" } else { &promise.method },
+            &promise.url,
+            "-o",
+            "json",
+        ];
         let headers: Vec<String> = promise.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         arguments.extend(headers.iter().flat_map(|header| ["-H", header]));
         if promise.method == "GRPC" {
@@ -36,7 +42,8 @@ fn agrees(outcome: &Value, promise: &portolan_testkit::examples::Promise, line: 
         assert_eq!(outcome["location"].as_str(), promise.location.as_deref(), "{line}");
     } else {
         let choices = outcome["choices"].as_array().unwrap_or_else(|| panic!("{line}: {outcome:#}"));
-        let mut chosen: Vec<&str> = choices.iter().map(|one| one["backend"].as_str().unwrap().rsplit('/').next().unwrap()).collect();
+        let mut chosen: Vec<&str> =
+            choices.iter().map(|one| one["backend"].as_str().unwrap().rsplit('/').next().unwrap()).collect();
         chosen.sort_unstable();
         assert_eq!(chosen, promise.backends, "{line}");
     }

@@ -1,5 +1,12 @@
 //! The program as people and programs use it: its commands, the examples, and `portolan run` with a real Envoy and real traffic.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests"
+)]
 
 mod broken;
 mod commands;

@@ -47,7 +47,11 @@ async fn it_serves_follows_changes_and_ends_clean() {
     let (dir, port, echo) = scene().await;
     let mut portolan = Portolan::start(&dir, &[]);
     portolan.ready().await;
-    assert!(portolan.log().contains(&format!("Gateway default/web listens on http://0.0.0.0:{port}")), "{}", portolan.log());
+    assert!(
+        portolan.log().contains(&format!("Gateway default/web listens on http://0.0.0.0:{port}")),
+        "{}",
+        portolan.log()
+    );
     // Ready means ready: no waiting.
     assert_eq!(ask(port, "shop.example").await, Some((200, Some("shop".into()))));
     assert_eq!(ask(port, "cart.example").await.unwrap().0, 404);
@@ -56,9 +60,12 @@ async fn it_serves_follows_changes_and_ends_clean() {
     until(port, "cart.example", 200, Some("shop")).await;
 
     let from = portolan.log().len();
-    let wrong = route("cart", "cart.example", echo.address()).replace("  hostnames:\n  - cart.example", "  hostnames: cart.example");
+    let wrong = route("cart", "cart.example", echo.address())
+        .replace("  hostnames:\n  - cart.example", "  hostnames: cart.example");
     dir.write("cart.yaml", wrong).unwrap();
-    portolan.line(from, &["cart.yaml:", "HTTPRoute default/cart", "spec.hostnames", "last accepted version stays in force"]).await;
+    portolan
+        .line(from, &["cart.yaml:", "HTTPRoute default/cart", "spec.hostnames", "last accepted version stays in force"])
+        .await;
     assert_eq!(ask(port, "cart.example").await, Some((200, Some("shop".into()))));
     let from = portolan.log().len();
     dir.remove("cart.yaml").unwrap();
@@ -99,12 +106,15 @@ async fn the_admin_endpoint_shows_what_kubernetes_would() {
     let before = portolan.json("/objects/HTTPRoute/default/shop").await;
     assert_eq!(before["metadata"]["generation"], 1);
     tokio::time::sleep(Duration::from_millis(1100)).await;
-    let moved = std::fs::read_to_string(dir.file("shop.yaml")).unwrap().replace("- shop.example", "- shop.example\n  - www.example");
+    let moved = std::fs::read_to_string(dir.file("shop.yaml"))
+        .unwrap()
+        .replace("- shop.example", "- shop.example\n  - www.example");
     dir.write("shop.yaml", moved).unwrap();
     until(port, "www.example", 200, Some("shop")).await;
     let after = portolan.json("/objects/HTTPRoute/default/shop").await;
     assert_eq!(after["metadata"]["generation"], 2);
-    let (before, after) = (&before["status"]["parents"][0]["conditions"][0], &after["status"]["parents"][0]["conditions"][0]);
+    let (before, after) =
+        (&before["status"]["parents"][0]["conditions"][0], &after["status"]["parents"][0]["conditions"][0]);
     assert_eq!(after["observedGeneration"], 2);
     assert_eq!(before["lastTransitionTime"], after["lastTransitionTime"]);
 
@@ -184,7 +194,10 @@ async fn what_the_machine_lacks_is_said_in_one_line() {
     assert_eq!(portolan.process().wait(PATIENCE).await.unwrap().code(), Some(3));
     let log = portolan.log();
     let last = log.lines().last().unwrap();
-    assert!(last.contains(&format!("port {port} ")) && last.contains("--port-offset") && last.contains("default/web"), "{last}");
+    assert!(
+        last.contains(&format!("port {port} ")) && last.contains("--port-offset") && last.contains("default/web"),
+        "{last}"
+    );
     drop(taken);
 
     let mut portolan = Portolan::start(&dir, &["--envoy", "/no/such/envoy"]);
@@ -211,7 +224,8 @@ async fn programs_read_one_object_per_line() {
     let mut portolan = Portolan::start(&dir, &["-o", "json"]);
     portolan.line(0, &[r#""event":"ready""#]).await;
     portolan.stop().await;
-    let events: Vec<Value> = portolan.log().lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect();
+    let events: Vec<Value> =
+        portolan.log().lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect();
     let kinds: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
     for kind in ["starting", "finding", "envoy", "listening", "ready", "ending", "ended"] {
         assert!(kinds.contains(&kind), "{kind} in {kinds:?}");

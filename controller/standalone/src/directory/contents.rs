@@ -160,10 +160,9 @@ impl Contents {
                 self.files.remove(file);
                 return self.replace(Subject::File(Arc::clone(file)), Vec::new(), update);
             }
-            Text::Unusable(reason) => Err(Finding::of_file(file, reason, self.kept(file))),
-            Text::Read(bytes) => {
-                read::manifests(file, &bytes).map_err(|violation| Finding::of_violation(&violation, self.kept(file)))
-            }
+            Text::Unusable(reason) => Err(Finding::of_file(file, reason, Some(self.kept(file)))),
+            Text::Read(bytes) => read::manifests(file, &bytes)
+                .map_err(|violation| Finding::of_violation(&violation, Some(self.kept(file)))),
         };
         let findings = match read {
             Err(finding) => vec![finding],
@@ -177,10 +176,10 @@ impl Contents {
     }
 
     /// What stays in force of a file that cannot be read.
-    fn kept(&self, file: &Arc<str>) -> Option<String> {
+    fn kept(&self, file: &Arc<str>) -> String {
         let kept = self.files.get(file).is_some_and(|file| !file.manifests.is_empty());
         let text = if kept { "what it held when it was last read stays in force" } else { "nothing of it is in force" };
-        Some(text.into())
+        text.into()
     }
 
     fn set_manifests(&mut self, file: &Arc<str>, manifests: Vec<Manifest>, touched: &mut BTreeSet<ObjectKey>) {
@@ -228,7 +227,11 @@ impl Contents {
             bookkeeping: first.bookkeeping.clone(),
         });
         let meanwhile = accepted.is_none().then(|| {
-            let text = if self.in_force.contains_key(key) { "its last accepted version stays in force" } else { "it is not in force" };
+            let text = if self.in_force.contains_key(key) {
+                "its last accepted version stays in force"
+            } else {
+                "it is not in force"
+            };
             text.to_string()
         });
         let mut findings: Vec<Finding> = first
@@ -252,14 +255,19 @@ impl Contents {
     /// A directory that lost everything at once is more often being replaced than meant so: what leaves gets more time.
     fn consider_emptiness(&mut self, returned: bool, now: Instant, update: &mut Update) {
         let emptied = self.places.is_empty() && !self.leaving.is_empty();
-        if std::mem::replace(&mut self.emptied, emptied) < emptied || returned {
+        let before = std::mem::replace(&mut self.emptied, emptied);
+        if (emptied && !before) || returned {
             for deadline in self.leaving.values_mut() {
                 *deadline = (*deadline).max(now + LONG_ABSENCE);
             }
         }
         let findings = if emptied {
             let meanwhile = format!("what they said stays in force for {} s", LONG_ABSENCE.as_secs());
-            vec![Finding::of_file(&self.root, "the directory holds no manifests any more; write them again", Some(meanwhile))]
+            vec![Finding::of_file(
+                &self.root,
+                "the directory holds no manifests any more; write them again",
+                Some(meanwhile),
+            )]
         } else {
             Vec::new()
         };
@@ -267,12 +275,11 @@ impl Contents {
     }
 
     fn replace(&mut self, subject: Subject, after: Vec<Finding>, update: &mut Update) {
-        let before = if after.is_empty() {
-            self.findings.remove(&subject).unwrap_or_default()
-        } else {
-            self.findings.insert(subject, after.clone()).unwrap_or_default()
-        };
+        let before = self.findings.remove(&subject).unwrap_or_default();
         update.findings.replace(&before, &after);
+        if !after.is_empty() {
+            self.findings.insert(subject, after);
+        }
     }
 }
 
@@ -290,7 +297,9 @@ fn duplicate(key: &ObjectKey, first: &Manifest, other: &Manifest) -> Finding {
         column: other.location.column,
         object: Some(key.to_string()),
         field: "metadata.name".into(),
-        message: format!("the same object is written in {file}:{line} too; remove one of them, or give it another name"),
+        message: format!(
+            "the same object is written in {file}:{line} too; remove one of them, or give it another name"
+        ),
         meanwhile: Some(format!("that of {file}:{line} is in force, which comes first by path")),
         error: true,
     }

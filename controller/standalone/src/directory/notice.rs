@@ -147,7 +147,8 @@ impl Notifier {
             EventKind::Modify(ModifyKind::Data(_)) if single => {
                 self.writing.entry(path.clone()).or_insert(now);
             }
-            EventKind::Remove(RemoveKind::File) | EventKind::Modify(ModifyKind::Name(RenameMode::From | RenameMode::To)) => {
+            EventKind::Remove(RemoveKind::File)
+            | EventKind::Modify(ModifyKind::Name(RenameMode::From | RenameMode::To)) => {
                 self.writing.remove(&path);
             }
             EventKind::Create(CreateKind::File) | EventKind::Modify(_) => {}

@@ -81,7 +81,8 @@ impl Scanner {
             },
         };
         for (path, state) in files {
-            let unfinished = only.is_none() && self.seen.contains_key(&path) && state.age(now).is_some_and(|age| age < UNFINISHED);
+            let unfinished =
+                only.is_none() && self.seen.contains_key(&path) && state.age(now).is_some_and(|age| age < UNFINISHED);
             if unfinished {
                 scan.again = true;
             } else if !busy.contains(&path) {

@@ -64,7 +64,8 @@ mod tests {
 
     #[test]
     fn connections_are_those_of_clients() {
-        let stats = "http.admin.downstream_cx_active: 1\nhttp.http/80.downstream_cx_active: 2\ntcp.x.downstream_cx_active: 3\n";
+        let stats =
+            "http.admin.downstream_cx_active: 1\nhttp.http/80.downstream_cx_active: 2\ntcp.x.downstream_cx_active: 3\n";
         assert_eq!(count(stats), 5);
         assert_eq!(count(""), 0);
     }

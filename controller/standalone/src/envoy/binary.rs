@@ -45,7 +45,9 @@ pub struct Places {
 /// Why there is no Envoy to start.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvoyError {
-    #[error("no Envoy found (looked in {places}); name one with --envoy PATH or $PORTOLAN_ENVOY, or run hack/envoy.sh, which fetches one")]
+    #[error(
+        "no Envoy found (looked in {places}); name one with --envoy PATH or $PORTOLAN_ENVOY, or run hack/envoy.sh, which fetches one"
+    )]
     Missing { places: String },
     #[error("{path} does not run: {reason}; name another Envoy with --envoy PATH")]
     Unusable { path: String, reason: String },

@@ -7,9 +7,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 /// A port that Envoy could not listen on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortError {
-    #[error("port {port} of {address} is taken by another process; stop it (`ss -ltnp 'sport = :{port}'` names it) or shift all ports with --port-offset N")]
+    #[error(
+        "port {port} of {address} is taken by another process; stop it (`ss -ltnp 'sport = :{port}'` names it) or shift all ports with --port-offset N"
+    )]
     Taken { address: IpAddr, port: u16 },
-    #[error("this user may not listen on port {port}; shift all ports with --port-offset N, for example --port-offset 8000")]
+    #[error(
+        "this user may not listen on port {port}; shift all ports with --port-offset N, for example --port-offset 8000"
+    )]
     Denied { port: u16 },
     #[error("cannot listen on port {port} of {address}: {reason}")]
     Other { address: IpAddr, port: u16, reason: String },

@@ -88,11 +88,6 @@ impl EnvoyProcess {
         Self { identity, child: None }
     }
 
-    #[must_use]
-    pub const fn is_adopted(&self) -> bool {
-        self.child.is_none()
-    }
-
     /// Waits for the end of the process; says how it ended.
     pub async fn ended(&mut self) -> String {
         match &mut self.child {

@@ -22,9 +22,13 @@ const SLUG: usize = 40;
 pub enum RuntimeError {
     #[error("{path}: {source}; name a directory of your own with --runtime-dir")]
     Io { path: String, source: io::Error },
-    #[error("{path} belongs to somebody else or others may write to it; name a directory of your own with --runtime-dir")]
+    #[error(
+        "{path} belongs to somebody else or others may write to it; name a directory of your own with --runtime-dir"
+    )]
     NotPrivate { path: String },
-    #[error("the path of the socket {path} is longer than {SOCKET_PATH} bytes; name a shorter directory with --runtime-dir")]
+    #[error(
+        "the path of the socket {path} is longer than {SOCKET_PATH} bytes; name a shorter directory with --runtime-dir"
+    )]
     TooLong { path: String },
     #[error("process {pid} already runs portolan on this directory; stop it first")]
     Busy { pid: String },
@@ -63,7 +67,9 @@ impl Runtime {
     /// # Errors
     /// When it cannot be made, is not private, or another process holds it.
     pub fn open(base: &Path, manifests: &Path) -> Result<Self, RuntimeError> {
-        let manifests = fs::canonicalize(manifests).or_else(|_| std::path::absolute(manifests)).unwrap_or_else(|_| manifests.into());
+        let manifests = fs::canonicalize(manifests)
+            .or_else(|_| std::path::absolute(manifests))
+            .unwrap_or_else(|_| manifests.into());
         let path = base.join(format!("{:016x}", hash(manifests.as_os_str().as_encoded_bytes())));
         for directory in [base, &path] {
             make_private(directory)?;

@@ -32,13 +32,23 @@ pub struct SupervisorOptions {
 /// What happens to an Envoy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
-    Started { pid: u32 },
+    Started {
+        pid: u32,
+    },
     /// One that an earlier process left running
-    Adopted { pid: u32 },
+    Adopted {
+        pid: u32,
+    },
     /// It ended although nobody asked; it is started again after the time
-    Ended { how: String, wait: Duration },
+    Ended {
+        how: String,
+        wait: Duration,
+    },
     /// It could not be started; tried again after the time
-    NotStarted { reason: String, wait: Duration },
+    NotStarted {
+        reason: String,
+        wait: Duration,
+    },
     /// A line of its log
     Line(String),
     Stopped,
@@ -142,7 +152,8 @@ impl Supervisor {
 
     /// Drains and stops all; at once when `hurry` resolves.
     pub async fn shut_down(mut self, hurry: impl Future<Output = ()>) {
-        let tasks: Vec<Task> = std::mem::take(&mut self.tasks).into_values().chain(std::mem::take(&mut self.ending)).collect();
+        let tasks: Vec<Task> =
+            std::mem::take(&mut self.tasks).into_values().chain(std::mem::take(&mut self.ending)).collect();
         let order = |order: Order| tasks.iter().for_each(|task| task.orders.send_modify(|orders| orders.order = order));
         order(Order::Drain);
         let orders: Vec<_> = tasks.iter().map(|task| task.orders.clone()).collect();
@@ -155,7 +166,9 @@ impl Supervisor {
         tokio::select! {
             () = &mut all => {}
             () = hurry => {
-                orders.iter().for_each(|orders| orders.send_modify(|orders| orders.order = Order::Kill));
+                for orders in &orders {
+                    orders.send_modify(|orders| orders.order = Order::Kill);
+                }
                 all.await;
             }
         }
@@ -275,7 +288,8 @@ impl Keeper {
         let socket = self.start.files.admin_socket();
         let deadline = Instant::now() + self.options.drain_limit;
         // One that does not answer has no connections to wait for, or is beyond asking.
-        let mut draining = self.order() != Order::Kill && admin::request(&socket, Method::POST, "/healthcheck/fail").await.is_ok();
+        let mut draining =
+            self.order() != Order::Kill && admin::request(&socket, Method::POST, "/healthcheck/fail").await.is_ok();
         while draining && self.order() != Order::Kill && Instant::now() < deadline && process.identity.is_alive() {
             draining = admin::connections(&socket).await.is_ok_and(|open| open > 0);
             if draining {
@@ -299,9 +313,7 @@ impl Keeper {
 
     /// Waits, unless ordered to stop.
     async fn pause(&mut self, wait: Duration) {
-        let stopped = async {
-            while self.order() == Order::Run && self.orders.changed().await.is_ok() {}
-        };
+        let stopped = async { while self.order() == Order::Run && self.orders.changed().await.is_ok() {} };
         let _over = timeout(wait, stopped).await;
     }
 
@@ -349,7 +361,7 @@ struct Backoff {
 }
 
 impl Backoff {
-    const HEALTHY: Duration = Duration::from_secs(60);
+    const HEALTHY: Duration = Duration::from_mins(1);
     const FIRST: Duration = Duration::from_millis(500);
     const LONGEST: Duration = Duration::from_secs(30);
 

@@ -49,7 +49,13 @@ impl Scene {
         };
         let (sender, reports) = unbounded_channel();
         let runtime = Runtime::open(&base.join("run"), Path::new("/manifests")).unwrap();
-        Self { runtime, reports, supervisor: Supervisor::new(options, sender), gateway: NamespacedName::new("ns", "gw"), port }
+        Self {
+            runtime,
+            reports,
+            supervisor: Supervisor::new(options, sender),
+            gateway: NamespacedName::new("ns", "gw"),
+            port,
+        }
     }
 
     fn run(&mut self) {
@@ -103,7 +109,9 @@ async fn an_envoy_that_is_killed_is_started_again_and_in_the_end_stopped() {
     let second = scene.pid().await;
     assert_ne!(first, second);
     scene.answers().await;
-    assert!(matches!(scene.report(|report| matches!(report, Report::Line(_))).await, Report::Line(line) if !line.is_empty()));
+    assert!(
+        matches!(scene.report(|report| matches!(report, Report::Line(_))).await, Report::Line(line) if !line.is_empty())
+    );
     let identity = Identity::of(second).unwrap();
     let Scene { supervisor, mut reports, .. } = scene;
     supervisor.shut_down(std::future::pending()).await;
@@ -129,7 +137,10 @@ async fn an_envoy_survives_its_supervisor_and_is_taken_over() {
     let mut scene = Scene::new(base.path(), port);
     scene.answers().await;
     scene.run();
-    assert_eq!(scene.report(|report| matches!(report, Report::Started { .. } | Report::Adopted { .. })).await, Report::Adopted { pid });
+    assert_eq!(
+        scene.report(|report| matches!(report, Report::Started { .. } | Report::Adopted { .. })).await,
+        Report::Adopted { pid }
+    );
     scene.answers().await;
     // It is watched over like any other.
     kill("-KILL", pid);
@@ -178,7 +189,8 @@ async fn connections_are_waited_for_and_a_second_signal_does_not_wait() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_started_is_tried_again() {
     let base = tempfile::tempdir().unwrap();
-    let options = SupervisorOptions { binary: "/no/such/envoy".into(), arguments: Vec::new(), drain_limit: Duration::ZERO };
+    let options =
+        SupervisorOptions { binary: "/no/such/envoy".into(), arguments: Vec::new(), drain_limit: Duration::ZERO };
     let (sender, mut reports) = unbounded_channel();
     let runtime = Runtime::open(&base.path().join("run"), Path::new("/manifests")).unwrap();
     let gateway = NamespacedName::new("ns", "gw");
