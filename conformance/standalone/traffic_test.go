@@ -5,9 +5,11 @@ import (
 	"testing"
 	"time"
 
+	gowebsocket "golang.org/x/net/websocket"
 	"sigs.k8s.io/gateway-api/conformance/utils/grpc"
 	"sigs.k8s.io/gateway-api/conformance/utils/roundtripper"
 	"sigs.k8s.io/gateway-api/conformance/utils/suite"
+	"sigs.k8s.io/gateway-api/conformance/utils/websocket"
 )
 
 // traffic counts the requests that the suite's own clients send, to know which tests look at status only.
@@ -20,6 +22,7 @@ func countTraffic(options *suite.ConformanceOptions) *traffic {
 	counted := &traffic{http: &roundtripper.DefaultRoundTripper{TimeoutConfig: options.TimeoutConfig}}
 	options.RoundTripper = counted
 	options.GRPCClient = countedRPCs{counted}
+	options.WebSocketDialer = countedDialer{counted}
 	return counted
 }
 
@@ -42,3 +45,11 @@ func (c countedRPCs) SendRPC(t *testing.T, address string, expected grpc.Expecte
 
 // Close implements grpc.Client.
 func (c countedRPCs) Close() {}
+
+type countedDialer struct{ *traffic }
+
+// Dial implements websocket.Dialer.
+func (c countedDialer) Dial(url, protocol, origin string) (*gowebsocket.Conn, error) {
+	c.count.Add(1)
+	return (&websocket.DefaultDialer{}).Dial(url, protocol, origin)
+}
