@@ -16,6 +16,10 @@ const MAX_CERTIFICATES: usize = 16;
 /// What the proxies of a Gateway listen on, by port. Empty until it is decided where they listen.
 pub fn plans(world: &dyn World, gateway: &NamespacedName) -> Vec<ListenerPlan> {
     let (Some(view), Some(binding)) = (world.gateway_view(gateway), world.binding(gateway)) else { return Vec::new() };
+    if binding.addresses.is_empty() && !binding.unusable.is_empty() {
+        // No address stands for all of them only where none was asked for.
+        return Vec::new();
+    }
     let ports: BTreeSet<(u16, bool)> = view
         .listeners
         .iter()

@@ -97,8 +97,14 @@ impl Bindings {
         usable: Usable<'_>,
     ) -> Binding {
         let mut binding = Binding { port_offset: self.options.port_offset, ..Binding::default() };
-        for address in wanted.addresses.iter().filter(|address| &*address.kind == "IPAddress") {
-            let Some(value) = &address.value else { continue };
+        for address in &wanted.addresses {
+            let GatewayAddress { kind, value } = address;
+            if &**kind != "IPAddress" {
+                let reason = format!("its type is {kind}, and only an IPAddress can be listened on");
+                binding.unusable.push((value.clone().unwrap_or_else(|| Arc::clone(kind)), reason.into()));
+                continue;
+            }
+            let Some(value) = value else { continue };
             let result = value.parse::<IpAddr>().map_err(|_| format!("{value} is not an IP address")).and_then(|ip| {
                 usable(ip).map(|()| ip).map_err(|reason| format!("this machine cannot listen on {ip}: {reason}"))
             });
@@ -304,6 +310,11 @@ mod tests {
         bindings.update(&gateways([("a", wanted(&[80], &[Some("203.0.113.7")]))]), &usable);
         let binding = &bindings.in_force()[&name("a")];
         assert!(binding.addresses.is_empty() && binding.status.is_empty() && binding.unusable.len() == 1);
+        let name_only = GatewayAddress { kind: "Hostname".into(), value: Some("shop.example".into()) };
+        let wanted = Wanted { ports: [80].into(), addresses: vec![name_only] };
+        bindings.update(&gateways([("a", wanted)]), &usable);
+        let binding = &bindings.in_force()[&name("a")];
+        assert!(binding.addresses.is_empty() && binding.unusable[0].1.contains("Hostname"), "{binding:?}");
     }
 
     #[test]

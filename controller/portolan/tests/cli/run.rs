@@ -187,6 +187,24 @@ async fn colliding_gateways_get_addresses_of_their_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_address_of_another_machine_is_reported_and_not_all_addresses() {
+    let (dir, port, _echo) = scene().await;
+    // TEST-NET-3: no machine has it.
+    let addresses = "  addresses:\n  - value: 203.0.113.7\n";
+    dir.write("gateway.yaml", gateway(port) + addresses).unwrap();
+    let mut portolan = Portolan::start(&dir, &[]);
+    portolan.ready().await;
+    portolan.line(0, &["gateway.yaml:", "Gateway default/web", "AddressNotUsable", "203.0.113.7"]).await;
+    assert!(ask(port, "shop.example").await.is_none(), "nothing listens");
+    // One that this machine has is served all the same.
+    let from = portolan.log().len();
+    dir.write("gateway.yaml", gateway(port) + addresses + "  - value: 127.0.0.1\n").unwrap();
+    portolan.line(from, &[&format!("listens on http://127.0.0.1:{port}")]).await;
+    until(port, "shop.example", 200, Some("shop")).await;
+    portolan.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_machine_lacks_is_said_in_one_line() {
     let (dir, port, _echo) = scene().await;
     let taken = std::net::TcpListener::bind(("0.0.0.0", port)).unwrap();
