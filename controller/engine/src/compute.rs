@@ -9,8 +9,10 @@ use portolan_model::ir::{
 use portolan_model::{Kind, Name, NamespacedName, ObjectKey};
 use portolan_proto::{Resource, VirtualHostBody};
 use portolan_resolve::{Refusal, World, backend, endpoints, gateway, host, listener, parent, route, secret, status};
+use portolan_translate::TableContext;
 
 use crate::engine::{ClusterSlot, Engine, HostKey};
+use crate::fleet::Fleet;
 use crate::node::{Node, Read};
 use crate::recorder::{Made, Recorder};
 use crate::{FleetIntent, Output};
@@ -79,8 +81,10 @@ fn host_entries(world: &Recorder<'_>, key: &ObjectKey) -> Vec<HostEntry> {
 
 fn virtual_host(world: &Recorder<'_>, table: &TableId, name: &Name) -> Value {
     let mut refusals = Vec::new();
+    let offset = world.binding(&table.gateway).map_or(0, |binding| binding.port_offset);
+    let context = TableContext { tls: table.server.is_some(), port: table.port.saturating_add(offset) };
     let body = host::plan(world, table, name).map(|plan| {
-        Arc::new(portolan_translate::virtual_host(&plan, &mut |planned, content| {
+        Arc::new(portolan_translate::virtual_host_at(&plan, context, &mut |planned, content| {
             let text = world.refused(&planned.route, content)?;
             let refusal = Refusal { rule: planned.rule.index, matched: planned.matched, text };
             refusals.push((planned.route.clone(), refusal));
@@ -235,7 +239,7 @@ impl Engine {
         let secrets: BTreeSet<NamespacedName> = chains().flat_map(|chain| chain.certificates.iter().cloned()).collect();
         let listeners = plans.iter().map(|plan| Arc::new(portolan_translate::listener(plan))).collect();
         // Here, below the routes' stratum, so that a route never attaches to a Gateway whose fleet does not exist.
-        self.fleets.entry(name.clone()).or_default();
+        self.fleets.entry(name.clone()).or_insert_with(Fleet::new);
         self.set_secret_users(&name, &secrets);
         if let Some(fleet) = self.fleets.get_mut(&name) {
             fleet.set_tables(&tables);

@@ -30,6 +30,20 @@ pub struct Fleet {
 }
 
 impl Fleet {
+    /// A fleet with what every fleet has: the probe, on which a refused table is searched for its culprit, and the endpoints of the
+    /// cluster that stands for the proxies themselves.
+    pub fn new() -> Self {
+        let mut fleet = Self::default();
+        for resource in [
+            portolan_translate::probe_listener(),
+            portolan_translate::probe_table(),
+            portolan_translate::local_endpoints(),
+        ] {
+            fleet.put(Arc::new(resource));
+        }
+        fleet
+    }
+
     pub const fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
