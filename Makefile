@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test fast unit conformance-go lint fmt deny deny-advisories bench conformance-local clean
+.PHONY: help demo test fast unit conformance-go lint fmt deny deny-advisories bench conformance-local crds clean
 
 # Tools that Portolan fetches for itself live outside the tree.
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/portolan
@@ -54,8 +54,11 @@ bench: ## the table of speed and memory, measured
 	@envoy=$(ENVOY); export PORTOLAN_ENVOY="$$envoy"; cargo build --quiet --profile bench -p portolan -p portolan-bench; \
 	cargo run --quiet --profile bench -p portolan-bench -- $(BENCH)
 
-conformance-local: ## the official suite's manifests and requests against `portolan run`
-	@envoy=$(ENVOY); export PORTOLAN_ENVOY="$$envoy" INSTA_UPDATE=no; cargo test -p portolan --test '*' -- conformance
+conformance-local: ## the official suite's tests and manifests against `portolan run`, without Kubernetes
+	@conformance/standalone/run.sh -v
+
+crds: ## the CRDs of the Gateway API as judge of the reader
+	@conformance/crds/run.sh
 
 clean: ## remove what was built (not the cache of tools)
 	@cargo clean
