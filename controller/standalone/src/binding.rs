@@ -189,8 +189,8 @@ mod tests {
     }
 
     fn wanted(ports: &[u16], addresses: &[Option<&str>]) -> Wanted {
-        let address = |value: &Option<&str>| GatewayAddress { kind: "IPAddress".into(), value: value.map(Into::into) };
-        Wanted { ports: ports.iter().copied().collect(), addresses: addresses.iter().map(address).collect() }
+        let address = |value: Option<&str>| GatewayAddress { kind: "IPAddress".into(), value: value.map(Into::into) };
+        Wanted { ports: ports.iter().copied().collect(), addresses: addresses.iter().copied().map(address).collect() }
     }
 
     fn gateways<'a>(list: impl IntoIterator<Item = (&'a str, Wanted)>) -> BTreeMap<NamespacedName, Wanted> {

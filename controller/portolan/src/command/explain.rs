@@ -97,10 +97,10 @@ fn print(gateway: &NamespacedName, explanation: &Explanation, shell: Shell) {
         Outcome::NotListening => line(Style::Error, "connection refused".into()),
         Outcome::Closed => line(Style::Error, "connection closed".into()),
         Outcome::Respond { status, grpc_status: None } => {
-            line(Style::Warning, format!("{status} from the proxy itself"))
+            line(Style::Warning, format!("{status} from the proxy itself"));
         }
         Outcome::Respond { grpc_status: Some(status), .. } => {
-            line(Style::Warning, format!("grpc-status {status} from the proxy itself"))
+            line(Style::Warning, format!("grpc-status {status} from the proxy itself"));
         }
         Outcome::Redirect { status, location } => line(Style::Good, format!("{status} to {location}")),
         Outcome::Forward(choices) => choices.iter().for_each(|choice| line(Style::Good, describe(choice, choices))),
