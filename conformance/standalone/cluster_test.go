@@ -3,6 +3,7 @@ package standalone
 import (
 	"net/http/httptest"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,9 @@ type cluster struct {
 	store    *storage.Store
 	config   *rest.Config
 	portolan *process.Portolan
+	program  string
+	// explained counts the requests of which `portolan explain` was asked.
+	explained atomic.Int64
 }
 
 func startCluster(t *testing.T, program string) *cluster {
@@ -62,7 +66,7 @@ func startCluster(t *testing.T, program string) *cluster {
 	})
 	t.Cleanup(portolan.CopyStatuses(store))
 
-	return &cluster{store: store, portolan: portolan, config: &rest.Config{
+	return &cluster{store: store, portolan: portolan, program: program, config: &rest.Config{
 		Host:          server.URL,
 		QPS:           -1, // no throttling
 		Timeout:       10 * time.Second,

@@ -9,6 +9,7 @@
 //
 // What this cannot show: anything about Kubernetes itself (watches, leases, provisioning, access control).
 //
-// TestSuite is the suite; TestManifests puts every manifest of it, of all kinds, through `portolan check`, `portolan translate` and
+// TestSuite is the suite. Of each test it looks at more than the suite does: the whole status of its objects, or, where it sends
+// requests, whether `portolan explain` agrees with what Envoy did with every one of them. TestManifests puts every manifest of it, of all kinds, through `portolan check`, `portolan translate` and
 // Envoy's own validation. Both need PORTOLAN (the binary) and PORTOLAN_ENVOY in the environment, and root or the right to bind port 80.
 package standalone

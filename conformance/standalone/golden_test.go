@@ -14,29 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/gateway-api/conformance"
-	"sigs.k8s.io/gateway-api/conformance/utils/suite"
 	"sigs.k8s.io/yaml"
 
 	"portolan.dev/conformance/standalone/storage"
 )
-
-// withGolden adds to a test, when it and its subtests have passed and before its objects go, a comparison of their statuses with
-// testdata/<test>.yaml: the whole status, where the suite looks at a condition or two. Only for tests that send no request.
-func withGolden(test suite.ConformanceTest, store *storage.Store, traffic *traffic) suite.ConformanceTest {
-	run := test.Test
-	name, manifests := test.ShortName, test.Manifests
-	test.Test = func(t *testing.T, s *suite.ConformanceTestSuite) {
-		before := traffic.count.Load()
-		// The last registered is the first to run, and the manifests' own were registered when they were applied.
-		t.Cleanup(func() {
-			if !t.Failed() && !t.Skipped() && traffic.count.Load() == before {
-				compareStatuses(t, name, manifests, store)
-			}
-		})
-		run(t, s)
-	}
-	return test
-}
 
 func compareStatuses(t *testing.T, name string, manifests []string, store *storage.Store) {
 	t.Helper()

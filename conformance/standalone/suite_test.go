@@ -2,6 +2,7 @@ package standalone
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"regexp"
 	"testing"
@@ -82,7 +83,7 @@ func TestSuite(t *testing.T) {
 			},
 		},
 	}
-	traffic := countTraffic(&options)
+	traffic := noteTraffic(&options, cluster.store)
 	conformanceSuite, err := suite.NewConformanceTestSuite(options)
 	require.NoError(t, err)
 	outcomes.supported = conformanceSuite.SupportedFeatures
@@ -91,7 +92,7 @@ func TestSuite(t *testing.T) {
 	pattern := regexp.MustCompile(*only)
 	for _, test := range tests.ConformanceTests {
 		if pattern.MatchString(test.ShortName) {
-			selected = append(selected, withGolden(test, cluster.store, traffic))
+			selected = append(selected, cluster.withMore(test, traffic))
 		}
 	}
 	passed := t.Run("Setup", func(t *testing.T) { conformanceSuite.Setup(t, selected) })
@@ -103,6 +104,7 @@ func TestSuite(t *testing.T) {
 	report, err := conformanceSuite.Report()
 	require.NoError(t, err)
 	outcomes.print(report)
+	fmt.Printf("portolan explain was asked of %d different requests\n", cluster.explained.Load())
 	if *only == "" {
 		outcomes.compare(t)
 	}

@@ -38,6 +38,7 @@ type Store struct {
 	objects     map[Key]Object
 	generations map[Key]int64
 	version     int64
+	written     int64
 	directory   *Directory
 	changed     chan struct{}
 }
@@ -59,6 +60,16 @@ func NewStore(kinds []*Kind, directory *Directory) *Store {
 
 // Changed receives after one or more writes.
 func (s *Store) Changed() <-chan struct{} { return s.changed }
+
+// Written counts the changes of manifests, so that two moments with the same count have the same manifests.
+func (s *Store) Written() int64 {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.written
+}
+
+// Manifests is the directory they are in.
+func (s *Store) Manifests() string { return s.directory.Path }
 
 // Kind that is served under this group and plural.
 func (s *Store) Kind(group, plural string) (*Kind, bool) {
@@ -185,7 +196,11 @@ func (s *Store) Delete(key Key) error {
 
 func (s *Store) remove(key Key) {
 	delete(s.objects, key)
-	s.directory.remove(s.kinds[[2]string{key.Group, key.Plural}], key)
+	kind := s.kinds[[2]string{key.Group, key.Plural}]
+	s.directory.remove(kind, key)
+	if kind.Manifest {
+		s.written++
+	}
 	s.signal()
 }
 
@@ -208,6 +223,9 @@ func (s *Store) put(key Key, object Object, changed bool) (Object, error) {
 	if changed || !reflect.DeepEqual(manifest(before), manifest(object)) {
 		if err := s.directory.write(kind, key, object); err != nil {
 			return nil, apierrors.NewInternalError(err)
+		}
+		if kind.Manifest {
+			s.written++
 		}
 	}
 	s.signal()
