@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use portolan_engine::{Engine, Options};
+use portolan_proto::Snapshot;
 use serde_json::{Value, json};
 
 use crate::measure::{Row, megabytes, peak, resident};
@@ -18,9 +19,10 @@ pub fn child() {
     let mut engine = Engine::new(Options::default());
     drop(engine.apply(scene::world(ROUTES)));
     let snapshot = engine.snapshot(&scene::gateway_name());
-    let lengths = snapshot.into_iter().flat_map(|snapshot| snapshot.iter()).map(|resource| {
-        resource.body.message().map_or(0, |message| message.len())
-    });
+    let lengths = snapshot
+        .into_iter()
+        .flat_map(Snapshot::iter)
+        .map(|resource| resource.body.message().map_or(0, |message| message.len()));
     let (resources, bytes) = lengths.fold((0, 0), |(resources, bytes), length| (resources + 1, bytes + length));
     let took = start.elapsed();
     let pid = std::process::id();

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use portolan_engine::Event;
 use portolan_model::objects::{
-    AddressType, AllowedListeners, AllowedRoutes, BackendRef, Endpoint, EndpointPort, EndpointSlice, FromNamespaces, Gateway,
-    GatewayClass, HeaderModifier, HttpFilter, HttpMatch, HttpRoute, HttpRule, ListenerSpec, Meta, Object, ObjectRef, ParentRef,
-    PathMatch, Protocol, Service, ServicePort, Timeouts, TransportProtocol,
+    AddressType, AllowedListeners, AllowedRoutes, BackendRef, Endpoint, EndpointPort, EndpointSlice, FromNamespaces,
+    Gateway, GatewayClass, HeaderModifier, HttpFilter, HttpMatch, HttpRoute, HttpRule, ListenerSpec, Meta, Object,
+    ObjectRef, ParentRef, PathMatch, Protocol, Service, ServicePort, Timeouts, TransportProtocol,
 };
 use portolan_model::{CONTROLLER_NAME, Name, NamespacedName};
 
@@ -55,14 +55,20 @@ pub fn service(number: usize) -> Event {
         meta: meta(&name),
         external_name: None,
         ip_families: Vec::new(),
-        ports: vec![ServicePort { name: "http".into(), port: 80, protocol: TransportProtocol::Tcp, app_protocol: None }],
+        ports: vec![ServicePort {
+            name: "http".into(),
+            port: 80,
+            protocol: TransportProtocol::Tcp,
+            app_protocol: None,
+        }],
     })))
 }
 
 /// The endpoints of a Service: two, the last byte of the first one as given.
 pub fn slice(number: usize, last: u8) -> Event {
+    let [.., high, low] = number.to_be_bytes();
     let endpoint = |last: u8| Endpoint {
-        addresses: vec![[10, (number >> 8) as u8, number as u8, last].into()],
+        addresses: vec![[10, high, low, last].into()],
         ready: true,
         serving: true,
         terminating: false,
@@ -84,13 +90,23 @@ fn parent() -> ParentRef {
 fn rule(path: &str, service: usize, version: usize) -> HttpRule {
     HttpRule {
         name: None,
-        matches: vec![HttpMatch { path: PathMatch::Prefix(path.into()), headers: Vec::new(), query: Vec::new(), method: None }],
+        matches: vec![HttpMatch {
+            path: PathMatch::Prefix(path.into()),
+            headers: Vec::new(),
+            query: Vec::new(),
+            method: None,
+        }],
         filters: vec![HttpFilter::RequestHeaderModifier(HeaderModifier {
             set: vec![("x-version".into(), version.to_string().into())],
             ..HeaderModifier::default()
         })],
         backends: vec![BackendRef {
-            target: ObjectRef { group: "".into(), kind: "Service".into(), namespace: None, name: format!("service-{service}").into() },
+            target: ObjectRef {
+                group: "".into(),
+                kind: "Service".into(),
+                namespace: None,
+                name: format!("service-{service}").into(),
+            },
             port: Some(80),
             weight: 1,
             filters: Vec::new(),
@@ -120,7 +136,9 @@ pub fn own_host(number: usize, version: usize) -> Event {
 
 /// One host with many rules, of which the middle one has this version.
 pub fn many_rules(count: usize, version: usize) -> Event {
-    let rules = (0..count).map(|index| rule(&format!("/path-{index}"), 0, if index == count / 2 { version } else { 0 })).collect();
+    let rules = (0..count)
+        .map(|index| rule(&format!("/path-{index}"), 0, if index == count / 2 { version } else { 0 }))
+        .collect();
     route("many-rules", vec!["many.example.com".into()], rules)
 }
 

@@ -93,7 +93,8 @@ impl Portolan {
     /// # Errors
     /// When it does not answer, or with another status than 200.
     pub async fn admin(&self, path: &str) -> anyhow::Result<String> {
-        let exchange = get(&self.admin, &format!("http://admin{path}")).await.with_context(|| format!("admin {path}"))?;
+        let exchange =
+            get(&self.admin, &format!("http://admin{path}")).await.with_context(|| format!("admin {path}"))?;
         let body = String::from_utf8_lossy(&exchange.body).into_owned();
         anyhow::ensure!(exchange.status == StatusCode::OK, "admin {path}: {} {body}", exchange.status);
         Ok(body)

@@ -18,7 +18,7 @@ use portolan_testkit::{Dir, Echo, EchoOptions, Portolan, ports};
 
 use crate::generate::{self, RULE};
 
-const READY: Duration = Duration::from_secs(60);
+const READY: Duration = Duration::from_mins(1);
 
 /// The directory as `portolan run` understands it.
 fn plane(directory: &Path, port_offset: u16) -> anyhow::Result<ControlPlane> {
@@ -37,7 +37,8 @@ pub fn disagreement(explanation: &Explanation, exchange: &Exchange, location: Op
         Outcome::Respond { status: expected, grpc_status } => {
             let grpc = exchange.header("grpc-status").and_then(|status| status.parse::<u8>().ok());
             let right = identity.is_none() && grpc == *grpc_status && (status == *expected || grpc.is_some());
-            (!right).then(|| format!("{status} (gRPC {grpc:?}) instead of {expected} ({grpc_status:?}) by Envoy itself"))
+            (!right)
+                .then(|| format!("{status} (gRPC {grpc:?}) instead of {expected} ({grpc_status:?}) by Envoy itself"))
         }
         Outcome::Redirect { status: expected, location: to } => {
             let to = location.unwrap_or(to);
@@ -56,7 +57,8 @@ pub fn disagreement(explanation: &Explanation, exchange: &Exchange, location: Op
             };
             let end = format!(":{port}");
             let by = |endpoints: &[String]| endpoints.iter().any(|endpoint| endpoint.ends_with(&end));
-            let right = live.iter().any(|choice| by(&choice.endpoints) && choice.path == path && choice.authority == host);
+            let right =
+                live.iter().any(|choice| by(&choice.endpoints) && choice.path == path && choice.authority == host);
             if !right {
                 return Some(format!("the backend at {port} got {host}{path} instead of {live:?}"));
             }
@@ -168,7 +170,8 @@ async fn explain_agrees_on_a_generated_world() -> anyhow::Result<()> {
                 _ => "no connection",
             })
             .or_default() += 1;
-        rules.extend(explanation.route.as_ref().map(|route| (route.route.name.name.clone(), route.rule, route.matched)));
+        rules
+            .extend(explanation.route.as_ref().map(|route| (route.route.name.name.clone(), route.rule, route.matched)));
         if let Some(why) = disagreement(&explanation, &exchange, None) {
             wrong.push(format!("{one:?}: {why}\n{explanation:#?}"));
         }

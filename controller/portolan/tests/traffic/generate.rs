@@ -42,12 +42,12 @@ pub fn world(listen: SocketAddr, backends: &[SocketAddr]) -> Value {
         json!({"apiVersion": api, "kind": "GatewayClass", "metadata": {"name": "portolan"},
             "spec": {"controllerName": "portolan.dev/gateway-controller"}}),
         json!({"apiVersion": api, "kind": "Gateway", "metadata": {"name": "web"}, "spec": {
-            "gatewayClassName": "portolan",
-            "addresses": [{"type": "IPAddress", "value": listen.ip().to_string()}],
-            "listeners": [
-                {"name": "all", "protocol": "HTTP", "port": listen.port()},
-                {"name": "narrow", "protocol": "HTTP", "port": listen.port(), "hostname": "*.a.example"},
-            ]}}),
+        "gatewayClassName": "portolan",
+        "addresses": [{"type": "IPAddress", "value": listen.ip().to_string()}],
+        "listeners": [
+            {"name": "all", "protocol": "HTTP", "port": listen.port()},
+            {"name": "narrow", "protocol": "HTTP", "port": listen.port(), "hostname": "*.a.example"},
+        ]}}),
         service("empty"),
     ];
     for (index, backend) in backends.iter().enumerate() {
@@ -86,7 +86,8 @@ fn rule(numbers: &mut Numbers, name: &str) -> Value {
     let matches: Vec<Value> = (0..=numbers.below(2)).map(|_| one_match(numbers)).collect();
     // A prefix can be replaced where every match of the rule has one.
     let prefixes = matches.iter().all(|one| one["path"]["type"] == "PathPrefix");
-    let mark = json!({"type": "RequestHeaderModifier", "requestHeaderModifier": {"set": [{"name": RULE, "value": name}]}});
+    let mark =
+        json!({"type": "RequestHeaderModifier", "requestHeaderModifier": {"set": [{"name": RULE, "value": name}]}});
     match numbers.below(8) {
         0 | 1 => {
             let mut redirect = json!({"statusCode": numbers.of(&[301, 302])});
@@ -157,9 +158,8 @@ fn backends(numbers: &mut Numbers) -> Vec<Value> {
         1 => String::from("empty"),
         other => format!("service-{}", other % 3),
     };
-    let backend = |numbers: &mut Numbers| {
-        json!({"name": name(numbers), "port": 80, "weight": numbers.of(&[0, 1, 1, 5, 20])})
-    };
+    let backend =
+        |numbers: &mut Numbers| json!({"name": name(numbers), "port": 80, "weight": numbers.of(&[0, 1, 1, 5, 20])});
     (0..=numbers.below(3)).map(|_| backend(numbers)).collect()
 }
 
@@ -184,9 +184,22 @@ impl Generated {
 
 pub fn requests() -> Vec<Generated> {
     let mut numbers = Numbers(2);
-    let hosts = ["a.example", "b.example", "c.example", "x.a.example", "y.a.example", "deep.x.a.example", "x.y.a.example",
-        "x.other.test", "other.test", "unknown.test", "A.Example", "a.example:8080"];
-    let further = ["/one/", "/one/two/three/four", "/three/x", "/three/12/13", "/none", "/one%2Ftwo", "/one//two", "/one/../two"];
+    let hosts = [
+        "a.example",
+        "b.example",
+        "c.example",
+        "x.a.example",
+        "y.a.example",
+        "deep.x.a.example",
+        "x.y.a.example",
+        "x.other.test",
+        "other.test",
+        "unknown.test",
+        "A.Example",
+        "a.example:8080",
+    ];
+    let further =
+        ["/one/", "/one/two/three/four", "/three/x", "/three/12/13", "/none", "/one%2Ftwo", "/one//two", "/one/../two"];
     let paths: Vec<&str> = PATHS.into_iter().chain(further).collect();
     let request = |_| {
         let query = numbers.of(&["", "", "?q=1", "?q=12", "?q=x", "?a=b&q=1", "?q=2&q=1"]);

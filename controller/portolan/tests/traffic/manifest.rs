@@ -48,8 +48,9 @@ spec:
     text
 }
 
-/// A Service whose endpoints are these, in a slice for each.
+/// A Service with these endpoints, which share a port.
 pub fn service(name: &str, endpoints: &[SocketAddr]) -> String {
+    let port = endpoints.first().map_or(0, SocketAddr::port);
     let mut text = format!(
         "---
 apiVersion: v1
@@ -60,17 +61,11 @@ spec:
   ports:
   - name: http
     port: 80
-"
-    );
-    for (index, endpoint) in endpoints.iter().enumerate() {
-        let (address, port) = (endpoint.ip(), endpoint.port());
-        let _infallible = write!(
-            text,
-            "---
+---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata:
-  name: {name}-{index}
+  name: {name}-x
   labels:
     kubernetes.io/service-name: {name}
 addressType: IPv4
@@ -78,9 +73,10 @@ ports:
 - name: http
   port: {port}
 endpoints:
-- addresses: [{address}]
 "
-        );
+    );
+    for endpoint in endpoints {
+        let _infallible = writeln!(text, "- addresses: [{}]", endpoint.ip());
     }
     text
 }

@@ -4,6 +4,7 @@
 //! that is not any more. A request may be answered by any state that was right between its start and its end.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,12 +16,19 @@ use portolan_testkit::load::{Worker, backends};
 const MADE: &str = "x-made";
 
 /// What is right once a change has arrived.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct State {
     /// By host and path, the backends of which one answers
     pub backends: BTreeMap<(String, String), Vec<String>>,
     /// By host, the certificate (DER) that a new connection is shown
     pub certificates: BTreeMap<String, Vec<u8>>,
+}
+
+/// Without certificates, which nobody can read.
+impl fmt::Debug for State {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_map().entries(&self.backends).finish()
+    }
 }
 
 impl State {
@@ -32,31 +40,11 @@ impl State {
     }
 }
 
-/// One line of the report.
-#[derive(Debug, Clone)]
-pub struct Phase {
-    pub name: &'static str,
-    pub changes: usize,
-    pub requests: u64,
-    pub failed: u64,
-    pub took: Duration,
-    /// Microseconds from when a request was made to its answer
-    latencies: Vec<u32>,
-}
-
-impl Phase {
-    pub fn p99(&self) -> Duration {
-        let mut sorted = self.latencies.clone();
-        sorted.sort_unstable();
-        let index = sorted.len().saturating_sub(1) * 99 / 100;
-        Duration::from_micros(sorted.get(index).copied().unwrap_or_default().into())
-    }
-}
-
 /// The states so far, oldest first.
 pub struct Truth {
     start: Instant,
     states: Mutex<Vec<(Duration, Arc<State>)>>,
+    /// Microseconds
     latencies: Mutex<Vec<u32>>,
 }
 
@@ -83,10 +71,12 @@ impl Truth {
         states[newest_then.saturating_sub(1)..].iter().map(|(_, state)| Arc::clone(state)).collect()
     }
 
-    /// Ends a phase: what was answered since the last one ended.
-    pub fn phase(&self, name: &'static str, changes: usize, took: Duration, failed: u64) -> Phase {
-        let latencies = std::mem::take(&mut *lock(&self.latencies));
-        Phase { name, changes, requests: latencies.len() as u64 + failed, failed, took, latencies }
+    /// The 99th percentile of the latencies since the last call, from when a request was made to its answer.
+    pub fn p99(&self) -> Duration {
+        let mut latencies = std::mem::take(&mut *lock(&self.latencies));
+        latencies.sort_unstable();
+        let index = latencies.len().saturating_sub(1) * 99 / 100;
+        Duration::from_micros(latencies.get(index).copied().unwrap_or_default().into())
     }
 
     /// The worker with requests that tell when they were made, and answers judged by the states of that time; `certificate`: also what the
