@@ -318,6 +318,7 @@ impl Engine {
                 self.release_clusters(old);
             }
             self.set_attachments(&key, old.as_deref(), view.as_deref());
+            self.set_target_users(old.as_deref(), view.as_deref());
             self.graph.touch(&Read::RouteView(key));
         }
         if gone {
@@ -343,6 +344,39 @@ impl Engine {
         for listener in new.difference(&old) {
             self.attached.entry(listener.clone()).or_default().insert(key.clone());
             self.graph.touch(&Read::Attached(listener.clone()));
+        }
+    }
+
+    /// Keeps the index from Services and Backends to the Gateways whose routes name them.
+    fn set_target_users(&mut self, old: Option<&RouteView>, new: Option<&RouteView>) {
+        let pairs = |view: Option<&RouteView>| -> BTreeSet<(ObjectKey, NamespacedName)> {
+            let view = view.into_iter();
+            view.flat_map(|view| {
+                let gateways = view.parents.iter().map(|parent| &parent.gateway);
+                gateways.flat_map(|gateway| view.targets.iter().map(|target| (target.clone(), gateway.clone())))
+            })
+            .collect()
+        };
+        let (old, new) = (pairs(old), pairs(new));
+        for (target, gateway) in new.difference(&old) {
+            let users = self.target_users.entry(target.clone()).or_default().entry(gateway.clone()).or_default();
+            *users += 1;
+            if *users == 1 {
+                self.graph.touch(&Read::GatewaysUsing(target.clone()));
+            }
+        }
+        for (target, gateway) in old.difference(&new) {
+            let Some(users) = self.target_users.get_mut(target) else { continue };
+            match users.get_mut(gateway) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => {
+                    users.remove(gateway);
+                    self.graph.touch(&Read::GatewaysUsing(target.clone()));
+                }
+            }
+            if users.is_empty() {
+                self.target_users.remove(target);
+            }
         }
     }
 

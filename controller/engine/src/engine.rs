@@ -61,6 +61,8 @@ pub struct Engine {
     pub(crate) host_entries: HashMap<ObjectKey, Vec<HostEntry>>,
     pub(crate) hosts: HashMap<HostKey, HostSlot>,
     pub(crate) attached: HashMap<ListenerId, BTreeSet<ObjectKey>>,
+    /// By Service or Backend the Gateways whose routes name it, with the number of such routes
+    pub(crate) target_users: HashMap<ObjectKey, BTreeMap<NamespacedName, usize>>,
     pub(crate) clusters: HashMap<ClusterKey, ClusterSlot>,
     pub(crate) secrets: HashMap<NamespacedName, SecretSlot>,
     pub(crate) refusals: Refusals,
@@ -85,6 +87,7 @@ impl Engine {
             host_entries: HashMap::new(),
             hosts: HashMap::new(),
             attached: HashMap::new(),
+            target_users: HashMap::new(),
             clusters: HashMap::new(),
             secrets: HashMap::new(),
             refusals: Refusals::default(),

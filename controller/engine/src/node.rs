@@ -50,6 +50,8 @@ pub enum Read {
     RouteView(ObjectKey),
     /// The routes under a hostname of a table
     Host(TableId, Name),
+    /// The Gateways whose routes name a Service or Backend
+    GatewaysUsing(ObjectKey),
     /// The number of routes at a listener
     Attached(ListenerId),
     /// The contents of a route that Envoy refused
@@ -73,6 +75,7 @@ pub enum ReadKind {
     BackendView,
     RouteView,
     Host,
+    GatewaysUsing,
     Attached,
     Refused,
     Refusals,
@@ -93,6 +96,7 @@ impl Read {
             Self::BackendView(_) => ReadKind::BackendView,
             Self::RouteView(_) => ReadKind::RouteView,
             Self::Host(..) => ReadKind::Host,
+            Self::GatewaysUsing(_) => ReadKind::GatewaysUsing,
             Self::Attached(_) => ReadKind::Attached,
             Self::Refused(_) => ReadKind::Refused,
             Self::Refusals(_) => ReadKind::Refusals,

@@ -125,6 +125,10 @@ impl World for Recorder<'_> {
         typed!(self, ConfigMap, ConfigMap, name)
     }
 
+    fn backend_tls_policy(&self, name: &NamespacedName) -> Option<Arc<BackendTlsPolicy>> {
+        typed!(self, BackendTLSPolicy, BackendTlsPolicy, name)
+    }
+
     fn binding(&self, gateway: &NamespacedName) -> Option<Arc<Binding>> {
         self.read(Read::Binding(gateway.clone()));
         self.engine.store.binding(gateway)
@@ -188,6 +192,11 @@ impl World for Recorder<'_> {
             .flatten()
             .map(|route| HostEntry { table: table.clone(), host: Arc::clone(host), route: route.clone() })
             .collect()
+    }
+
+    fn gateways_using(&self, target: &ObjectKey) -> Vec<NamespacedName> {
+        self.read(Read::GatewaysUsing(target.clone()));
+        self.engine.target_users.get(target).map(|users| users.keys().cloned().collect()).unwrap_or_default()
     }
 
     fn attached_routes(&self, listener: &ListenerId) -> usize {

@@ -107,11 +107,19 @@ pub struct Condition {
     pub reason: Reason,
     /// For people: names the object, what is wrong and what to do
     pub message: Arc<str>,
+    /// Nothing is wrong by the status, yet people should read the message: a field that it names has no effect
+    pub attention: bool,
 }
 
 impl Condition {
     #[must_use]
     pub fn new(kind: ConditionType, status: bool, reason: Reason, message: impl Into<Arc<str>>) -> Self {
-        Self { kind, status, reason, message: message.into() }
+        Self { kind, status, reason, message: message.into(), attention: false }
+    }
+
+    /// The same, marked for people's attention.
+    #[must_use]
+    pub fn with_attention(self, attention: bool) -> Self {
+        Self { attention, ..self }
     }
 }

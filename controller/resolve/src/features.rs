@@ -37,7 +37,7 @@ pub const FEATURES: [Feature; 48] = {
         feature("GatewayFrontendClientCertificateValidationInsecureFallback", Later),
         feature("GatewayHTTPListenerIsolation", Supported),
         feature("GatewayHTTPSListenerDetectMisdirectedRequests", Supported),
-        feature("GatewayInfrastructurePropagation", Later),
+        feature("GatewayInfrastructure", Later),
         feature("GatewayPort8080", Supported),
         feature("GatewayStaticAddresses", Later),
         feature("HTTPRoute", Supported),

@@ -1,5 +1,6 @@
 //! Statuses: what the objects call for, with what the proxies have said.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use portolan_model::ir::{Binding, GatewayView, ListenerStatus, ListenerView, ParentStatus, Status};
@@ -69,9 +70,29 @@ pub fn route(world: &dyn World, key: &ObjectKey) -> Option<Status> {
     Some(Status::Route { parents })
 }
 
-/// The status of a BackendTLSPolicy: none yet. Policies are not served; the routes to their targets say so in `ResolvedRefs`.
-pub fn policy(_world: &dyn World, _name: &NamespacedName) -> Option<Status> {
-    None
+/// The status of a BackendTLSPolicy: by Gateway whose routes lead to a target. Policies are not served yet, and what they protect is
+/// closed.
+pub fn policy(world: &dyn World, name: &NamespacedName) -> Option<Status> {
+    let policy = world.backend_tls_policy(name)?;
+    let gateways: BTreeSet<NamespacedName> = policy
+        .targets
+        .iter()
+        .filter_map(|target| {
+            let kind = Kind::find(&target.group, &target.kind)?;
+            let name = NamespacedName::new(Arc::clone(&name.namespace), Arc::clone(&target.name));
+            Some(world.gateways_using(&ObjectKey::new(kind, name)))
+        })
+        .flatten()
+        .collect();
+    let condition = Condition::new(
+        ConditionType::Accepted,
+        false,
+        Reason::Invalid,
+        "BackendTLSPolicy is not supported yet: routes to its targets answer 500, and nothing is sent to them in clear text",
+    );
+    // "a maximum of 16 ancestors" (PolicyStatus.ancestors)
+    let ancestors = gateways.into_iter().take(16).map(|gateway| (gateway, vec![condition.clone()])).collect();
+    Some(Status::Policy { ancestors })
 }
 
 fn parent_refs(route: &Object) -> Vec<ParentRef> {

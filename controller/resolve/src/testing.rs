@@ -148,6 +148,10 @@ impl World for TestWorld {
         objects!(self, ConfigMap, ConfigMap, name)
     }
 
+    fn backend_tls_policy(&self, name: &NamespacedName) -> Option<Arc<BackendTlsPolicy>> {
+        objects!(self, BackendTLSPolicy, BackendTlsPolicy, name)
+    }
+
     fn binding(&self, gateway: &NamespacedName) -> Option<Arc<Binding>> {
         self.bindings.get(gateway).cloned().unwrap_or_else(|| Some(Binding::default())).map(Arc::new)
     }
@@ -201,6 +205,13 @@ impl World for TestWorld {
 
     fn routes_of_host(&self, table: &TableId, host: &Name) -> Vec<HostEntry> {
         self.hosts().get(&(table.clone(), host.clone())).cloned().unwrap_or_default()
+    }
+
+    fn gateways_using(&self, target: &ObjectKey) -> Vec<NamespacedName> {
+        let views = self.routes().filter_map(|key| self.route_view(key)).filter(|view| view.targets.contains(target));
+        let gateways =
+            views.flat_map(|view| view.parents.iter().map(|parent| parent.gateway.clone()).collect::<Vec<_>>());
+        gateways.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     }
 
     fn attached_routes(&self, listener: &ListenerId) -> usize {

@@ -27,6 +27,7 @@ pub trait World {
     fn backend(&self, name: &NamespacedName) -> Option<Arc<Backend>>;
     fn secret(&self, name: &NamespacedName) -> Option<Arc<Secret>>;
     fn config_map(&self, name: &NamespacedName) -> Option<Arc<ConfigMap>>;
+    fn backend_tls_policy(&self, name: &NamespacedName) -> Option<Arc<BackendTlsPolicy>>;
     /// Where the proxies of a Gateway listen, once that is decided
     fn binding(&self, gateway: &NamespacedName) -> Option<Arc<Binding>>;
 
@@ -47,6 +48,8 @@ pub trait World {
     fn route_view(&self, key: &ObjectKey) -> Option<Arc<RouteView>>;
     /// The routes under one hostname of a table
     fn routes_of_host(&self, table: &TableId, host: &Name) -> Vec<HostEntry>;
+    /// The Gateways with a route, accepted or not, whose rules name the Service (or Backend)
+    fn gateways_using(&self, target: &ObjectKey) -> Vec<NamespacedName>;
     /// How many routes are attached to a listener
     fn attached_routes(&self, listener: &portolan_model::ir::ListenerId) -> usize;
     /// What the proxies of a Gateway have said

@@ -19,7 +19,7 @@ pub fn problems(key: &ObjectKey, status: &Status, ledger: &Ledger) -> Vec<Findin
         field: describe(subject, condition),
         message: condition.message.to_string(),
         meanwhile: None,
-        error: true,
+        error: is_problem(condition),
     };
     let sections: Vec<(String, &[Condition])> = match status {
         Status::GatewayClass { conditions, .. } => vec![(String::new(), conditions)],
@@ -38,7 +38,10 @@ pub fn problems(key: &ObjectKey, status: &Status, ledger: &Ledger) -> Vec<Findin
     let mut findings = Vec::new();
     for (subject, conditions) in &sections {
         findings.extend(
-            conditions.iter().filter(|condition| is_problem(condition)).map(|condition| finding(subject, condition)),
+            conditions
+                .iter()
+                .filter(|condition| is_problem(condition) || is_notable(condition))
+                .map(|condition| finding(subject, condition)),
         );
     }
     findings
@@ -48,12 +51,14 @@ pub fn problems(key: &ObjectKey, status: &Status, ledger: &Ledger) -> Vec<Findin
 fn is_problem(condition: &Condition) -> bool {
     let bad_when = matches!(
         condition.kind,
-        ConditionType::Conflicted
-            | ConditionType::PartiallyInvalid
-            | ConditionType::OverlappingTLSConfig
-            | ConditionType::InsecureFrontendValidationMode
+        ConditionType::Conflicted | ConditionType::PartiallyInvalid | ConditionType::InsecureFrontendValidationMode
     );
     condition.status == bad_when && condition.reason != Reason::Pending
+}
+
+/// Right as it is, but to be known: a field without effect, names of one port that browsers may mix up.
+fn is_notable(condition: &Condition) -> bool {
+    condition.attention || condition.status && condition.kind == ConditionType::OverlappingTLSConfig
 }
 
 /// `listener http: Programmed=False (Invalid)`

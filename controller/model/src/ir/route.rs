@@ -16,6 +16,8 @@ pub struct RouteView {
     /// One entry per parentRef that names a Gateway (or ListenerSet of one) that Portolan serves, in the order of the spec
     pub parents: Vec<ParentOutcome>,
     pub rules: Arc<[Arc<ResolvedRule>]>,
+    /// The Services and Backends that the rules name, usable or not. Sorted, without duplicates
+    pub targets: Vec<ObjectKey>,
 }
 
 /// What one parentRef led to.

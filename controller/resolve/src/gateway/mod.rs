@@ -125,12 +125,14 @@ pub(crate) fn class_problem(class: &GatewayClass) -> Option<String> {
 }
 
 fn accepted(gateway: &Gateway, refusal: Option<&(Reason, String)>, listeners: &[&ListenerView]) -> Condition {
-    let condition = |status, reason, message: String| Condition::new(ConditionType::Accepted, status, reason, message);
+    let notes = not_served(gateway);
+    let condition = |status, reason, message: String| {
+        Condition::new(ConditionType::Accepted, status, reason, message).with_attention(!notes.is_empty())
+    };
     if let Some((reason, message)) = refusal {
         return condition(false, *reason, message.clone());
     }
     let bad: Vec<String> = listeners.iter().filter(|listener| !listener.accepted).map(|it| describe(it)).collect();
-    let notes = not_served(gateway);
     let with_notes =
         |message: &str| notes.iter().fold(message.to_owned(), |message, note| format!("{message}. {note}"));
     if bad.is_empty() {

@@ -18,7 +18,7 @@ mod rule;
 use std::sync::Arc;
 
 use portolan_model::ir::{ParentOutcome, ResolvedRule, RouteView};
-use portolan_model::objects::{L4Route, Meta, Object, ParentRef};
+use portolan_model::objects::{BackendRef, L4Route, Meta, Object, ParentRef, Target};
 use portolan_model::{Kind, Name, ObjectKey, Reason};
 
 use crate::World;
@@ -63,7 +63,8 @@ pub fn view(world: &dyn World, key: &ObjectKey) -> Option<RouteView> {
                 hostnames: &route.hostnames,
                 use_default_gateways: route.use_default_gateways.as_ref(),
             };
-            Some(resolve(&context, &head, http::rules(&route)))
+            let backends = route.rules.iter().flat_map(|rule| &rule.backends);
+            Some(resolve(&context, &head, http::rules(&route), targets(&route.meta, backends)))
         }
         Object::GrpcRoute(route) => {
             let head = Head {
@@ -72,14 +73,20 @@ pub fn view(world: &dyn World, key: &ObjectKey) -> Option<RouteView> {
                 hostnames: &route.hostnames,
                 use_default_gateways: route.use_default_gateways.as_ref(),
             };
-            Some(resolve(&context, &head, grpc::rules(&route)))
+            let backends = route.rules.iter().flat_map(|rule| &rule.backends);
+            Some(resolve(&context, &head, grpc::rules(&route), targets(&route.meta, backends)))
         }
         Object::L4Route(route) => Some(not_yet(&context, &route)),
         _ => None,
     }
 }
 
-fn resolve<'a>(context: &Context<'_>, head: &Head<'_>, rules: impl Iterator<Item = rule::Rule<'a>>) -> RouteView {
+fn resolve<'a>(
+    context: &Context<'_>,
+    head: &Head<'_>,
+    rules: impl Iterator<Item = rule::Rule<'a>>,
+    targets: Vec<ObjectKey>,
+) -> RouteView {
     let mut report = Report::default();
     if head.use_default_gateways.is_some_and(|scope| &**scope != "None") {
         report.without_effect("spec.useDefaultGateways".into());
@@ -88,7 +95,20 @@ fn resolve<'a>(context: &Context<'_>, head: &Head<'_>, rules: impl Iterator<Item
         rules.map(|rule| Arc::new(rule::resolve(context, &rule, &mut report))).collect();
     let serves = rules.iter().any(|rule| !rule.matches.is_empty());
     let parents = parents(context, head, &report, serves, None);
-    RouteView { key: context.route.clone(), meta: head.meta.clone(), parents, rules }
+    RouteView { key: context.route.clone(), meta: head.meta.clone(), parents, rules, targets }
+}
+
+/// What the backends name, as far as it is of a kind that Portolan reads.
+fn targets<'a, F: 'a>(meta: &Meta, backends: impl Iterator<Item = &'a BackendRef<F>>) -> Vec<ObjectKey> {
+    let mut targets: Vec<ObjectKey> = backends
+        .filter_map(|backend| match backend.target.target() {
+            Target::Known(kind) => Some(ObjectKey::new(kind, backend.target.resolve(&meta.name.namespace))),
+            Target::Unknown => None,
+        })
+        .collect();
+    targets.sort_unstable();
+    targets.dedup();
+    targets
 }
 
 /// Routes of kinds that are not served yet: their parents hear so, and their references are still checked.
@@ -109,7 +129,13 @@ fn not_yet(context: &Context<'_>, route: &L4Route) -> RouteView {
     };
     let finding = Finding::new(Reason::UnsupportedValue, format!("{} is not supported yet", route.kind));
     let parents = parents(context, &head, &report, false, Some(&finding));
-    RouteView { key: context.route.clone(), meta: head.meta.clone(), parents, rules: Arc::new([]) }
+    RouteView {
+        key: context.route.clone(),
+        meta: head.meta.clone(),
+        parents,
+        rules: Arc::new([]),
+        targets: targets(&route.meta, route.rules.iter().flat_map(|rule| &rule.backends)),
+    }
 }
 
 /// One outcome per parentRef that is Portolan's.

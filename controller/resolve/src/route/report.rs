@@ -69,7 +69,7 @@ impl Report {
             message.push_str(". These fields are not supported yet and have no effect: ");
             message.push_str(&self.without_effect.join(", "));
         }
-        accepted(true, Reason::Accepted, message)
+        accepted(true, Reason::Accepted, message).with_attention(!self.without_effect.is_empty())
     }
 
     fn resolved_refs(&self) -> Condition {
