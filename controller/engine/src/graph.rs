@@ -1,16 +1,18 @@
 //! Who has read what, and what must be computed again.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::node::{Node, Read, ReadKind};
 
 /// Dense number of a node or a read, so that the reverse index holds four bytes per edge.
 type Id = u32;
 
-/// Names that are numbered, the numbers of forgotten ones used again.
+/// Names that are numbered, the numbers of forgotten ones used again. Both directions share the name: there are a dozen and a half for
+/// each route.
 struct Numbering<T> {
-    ids: HashMap<T, Id>,
-    names: Vec<Option<T>>,
+    ids: HashMap<Arc<T>, Id>,
+    names: Vec<Option<Arc<T>>>,
     free: Vec<Id>,
 }
 
@@ -23,20 +25,21 @@ impl<T: Clone + Eq + std::hash::Hash> Numbering<T> {
         if let Some(&id) = self.ids.get(name) {
             return id;
         }
+        let name = Arc::new(name.clone());
         let id = match self.free.pop() {
             Some(id) => {
                 if let Some(slot) = self.names.get_mut(id as usize) {
-                    *slot = Some(name.clone());
+                    *slot = Some(Arc::clone(&name));
                 }
                 id
             }
             None => {
-                self.names.push(Some(name.clone()));
+                self.names.push(Some(Arc::clone(&name)));
                 // Four thousand million nodes do not fit into memory.
                 Id::try_from(self.names.len() - 1).unwrap_or(Id::MAX)
             }
         };
-        self.ids.insert(name.clone(), id);
+        self.ids.insert(name, id);
         id
     }
 
@@ -45,12 +48,12 @@ impl<T: Clone + Eq + std::hash::Hash> Numbering<T> {
     }
 
     fn name(&self, id: Id) -> Option<&T> {
-        self.names.get(id as usize)?.as_ref()
+        self.names.get(id as usize)?.as_deref()
     }
 
     fn forget(&mut self, id: Id) {
         if let Some(name) = self.names.get_mut(id as usize).and_then(Option::take) {
-            self.ids.remove(&name);
+            self.ids.remove(&*name);
             self.free.push(id);
         }
     }
@@ -59,7 +62,8 @@ impl<T: Clone + Eq + std::hash::Hash> Numbering<T> {
 /// The nodes that have read one thing. Nearly always one or two; for a Gateway's view all its routes.
 enum Readers {
     Few(Vec<Id>),
-    Many(HashSet<Id>),
+    #[expect(clippy::box_collection, reason = "of the many thousand of this type one or two are of this kind")]
+    Many(Box<HashSet<Id>>),
 }
 
 const FEW: usize = 8;
@@ -72,7 +76,7 @@ impl Readers {
             Self::Few(ids) => {
                 let mut many: HashSet<Id> = ids.drain(..).collect();
                 many.insert(id);
-                *self = Self::Many(many);
+                *self = Self::Many(Box::new(many));
             }
             Self::Many(ids) => _ = ids.insert(id),
         }
@@ -201,6 +205,6 @@ impl Graph {
     }
 
     pub fn read_kinds(&self) -> BTreeSet<ReadKind> {
-        self.reads.names.iter().flatten().map(Read::kind).collect()
+        self.reads.names.iter().flatten().map(|read| read.kind()).collect()
     }
 }

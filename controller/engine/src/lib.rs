@@ -23,6 +23,7 @@ mod engine;
 mod fleet;
 mod graph;
 mod input;
+mod install;
 mod node;
 mod recorder;
 mod refusals;
