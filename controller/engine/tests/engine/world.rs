@@ -233,7 +233,7 @@ fn service(choices: &mut Choices, namespace: &str, object: &str) -> Service {
         ip_families: if choices.chance(4) { vec![IpFamily::V6, IpFamily::V4] } else { Vec::new() },
         ports: vec![ServicePort {
             name: name("http"),
-            port: [80, 80, 80, 81][choices.pick(4)],
+            port: [80, 80, 80, 80, 80, 81][choices.pick(6)],
             protocol: TransportProtocol::Tcp,
             app_protocol: choices
                 .chance(3)
@@ -294,7 +294,7 @@ const KINDS: &[(Kind, usize, Build)] = &[
         let (namespace, object) = GATEWAYS[number];
         Object::Gateway(Arc::new(Gateway {
             meta: meta(namespace, object, 0),
-            class: name(if choices.chance(8) { "other" } else { "ours" }),
+            class: name(if choices.chance(16) { "other" } else { "ours" }),
             listeners: (0..=choices.pick(3)).map(|number| listener(choices, number)).collect(),
             addresses: Vec::new(),
             infrastructure: None,
@@ -445,7 +445,7 @@ impl World {
         let mut slot = edit.slot;
         for (_, count, build) in KINDS {
             if slot < *count {
-                let delete = choices.chance(5);
+                let delete = choices.chance(8);
                 let object = build(&mut choices, slot);
                 let key = object.key();
                 let object = (!delete).then_some(object);
@@ -475,7 +475,12 @@ impl World {
             3..6 => {
                 let refused_ports =
                     if choices.chance(3) { BTreeMap::from([(80, Arc::from("no"))]) } else { BTreeMap::new() };
-                let state = FleetState { programmed: choices.chance(2), refused_ports };
+                let refused_secrets = if choices.chance(3) {
+                    BTreeMap::from([(NamespacedName::new(NAMESPACES[0], "cert-0"), Arc::from("no"))])
+                } else {
+                    BTreeMap::new()
+                };
+                let state = FleetState { programmed: choices.chance(2), refused_ports, refused_secrets };
                 self.fleets.insert(gateway(), state.clone());
                 Some(Event::Fleet { gateway: gateway(), state })
             }

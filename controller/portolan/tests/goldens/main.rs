@@ -27,7 +27,8 @@ fn directories(of: &Path) -> Vec<PathBuf> {
 
 /// Output of the program; `check` ends with 1 where conditions are bad, which is what some cases are about.
 fn portolan(arguments: &[&str], case: &Path) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_portolan")).args(arguments).arg(case.join("in.yaml")).output().unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_portolan")).args(arguments).arg(case.join("in.yaml")).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(0 | 1)), "portolan {arguments:?} {}: {errors}", case.display());
     String::from_utf8(output.stdout).unwrap()
@@ -57,7 +58,8 @@ fn statuses_are_as_written_down() {
         .filter_map(|case| {
             let status = portolan(&["check", "-o", "yaml"], case);
             // The class is the same in all cases, and its features grow.
-            let objects: Vec<&str> = status.split("---\n").filter(|text| !text.contains("kind: GatewayClass\n")).collect();
+            let objects: Vec<&str> =
+                status.split("---\n").filter(|text| !text.contains("kind: GatewayClass\n")).collect();
             let objects = objects.join("---\n");
             let timeless: Vec<&str> = objects.lines().filter(|line| !line.contains("lastTransitionTime:")).collect();
             compare(case, "status.yaml", &(timeless.join("\n") + "\n"))
