@@ -40,8 +40,8 @@ struct Arguments {
     #[arg(long, hide = true, value_enum)]
     child: Option<Child>,
     /// Where a child serves
-    #[arg(long, hide = true, default_value = "")]
-    socket: PathBuf,
+    #[arg(long, hide = true)]
+    socket: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -68,7 +68,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     match arguments.child {
         Some(Child::Cold) => cold::child(),
-        Some(Child::Streams) => streams::child(&arguments.socket)?,
+        Some(Child::Streams) => streams::child(&arguments.socket.unwrap_or_default())?,
         None => return parent(&arguments),
     }
     Ok(ExitCode::SUCCESS)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use portolan_engine::Event;
+use portolan_model::ir::Binding;
 use portolan_model::objects::{
     AddressType, AllowedListeners, AllowedRoutes, BackendRef, Endpoint, EndpointPort, EndpointSlice, FromNamespaces,
     Gateway, GatewayClass, HeaderModifier, HttpFilter, HttpMatch, HttpRoute, HttpRule, ListenerSpec, Meta, Object,
@@ -22,7 +23,7 @@ fn event(object: Object) -> Event {
     Event::Object { key: object.key(), object: Some(object) }
 }
 
-/// GatewayClass and Gateway, one HTTP listener for every hostname.
+/// GatewayClass and Gateway, one HTTP listener for every hostname, bound to all addresses.
 pub fn gateway() -> Vec<Event> {
     let class = GatewayClass {
         meta: Meta { created: 0, name: NamespacedName::new("", "portolan") },
@@ -46,7 +47,8 @@ pub fn gateway() -> Vec<Event> {
         tls: None,
         default_scope: None,
     };
-    vec![event(Object::GatewayClass(Arc::new(class))), event(Object::Gateway(Arc::new(gateway)))]
+    let binding = Event::Binding { gateway: gateway_name(), binding: Some(Binding::default()) };
+    vec![event(Object::GatewayClass(Arc::new(class))), event(Object::Gateway(Arc::new(gateway))), binding]
 }
 
 pub fn service(number: usize) -> Event {

@@ -75,6 +75,7 @@ fn host_entries(world: &Recorder<'_>, key: &ObjectKey) -> Vec<HostEntry> {
         .collect();
     entries.sort_unstable();
     entries.dedup();
+    entries.shrink_to_fit();
     entries
 }
 

@@ -11,6 +11,7 @@ use portolan_model::objects::Object;
 use portolan_model::{Kind, Name, NamespacedName, ObjectKey};
 use portolan_proto::{Resource, Snapshot};
 
+use crate::few::Few;
 use crate::fleet::Fleet;
 use crate::graph::Graph;
 use crate::node::{Node, Read};
@@ -26,7 +27,7 @@ pub type HostKey = (TableId, Name);
 #[derive(Default)]
 pub struct HostSlot {
     /// The routes under it
-    pub routes: BTreeSet<ObjectKey>,
+    pub routes: Few<ObjectKey>,
     /// A listener has it, with or without routes
     pub listener: bool,
 }
@@ -34,7 +35,7 @@ pub struct HostSlot {
 /// A cluster and its endpoints, with the fleets that use them.
 #[derive(Default)]
 pub struct ClusterSlot {
-    pub fleets: BTreeSet<NamespacedName>,
+    pub fleets: Few<NamespacedName>,
     pub cluster: Option<Arc<Resource>>,
     pub endpoints: Option<Arc<Resource>>,
 }
@@ -42,7 +43,7 @@ pub struct ClusterSlot {
 /// A secret, with the fleets that use it.
 #[derive(Default)]
 pub struct SecretSlot {
-    pub fleets: BTreeSet<NamespacedName>,
+    pub fleets: Few<NamespacedName>,
     pub secret: Option<Arc<Resource>>,
 }
 
@@ -61,8 +62,8 @@ pub struct Engine {
     pub(crate) host_entries: HashMap<ObjectKey, Vec<HostEntry>>,
     pub(crate) hosts: HashMap<HostKey, HostSlot>,
     pub(crate) attached: HashMap<ListenerId, BTreeSet<ObjectKey>>,
-    /// By Service or Backend the Gateways whose routes name it, with the number of such routes
-    pub(crate) target_users: HashMap<ObjectKey, BTreeMap<NamespacedName, usize>>,
+    /// By Service or Backend the Gateways whose routes name it, by name, with the number of such routes
+    pub(crate) target_users: HashMap<ObjectKey, Vec<(NamespacedName, usize)>>,
     pub(crate) clusters: HashMap<ClusterKey, ClusterSlot>,
     pub(crate) secrets: HashMap<NamespacedName, SecretSlot>,
     pub(crate) refusals: Refusals,
@@ -111,7 +112,7 @@ impl Engine {
                 }
                 Event::Binding { gateway, binding } => self.store.set_binding(&gateway, binding),
                 Event::Fleet { gateway, state } => self.store.set_fleet(&gateway, state),
-                Event::Refused(refused) => self.store.set_refused(&refused.route, refused.content, refused.text),
+                Event::Refused(refused) => self.store.set_refused(&refused.route, refused.content, refused.text.as_ref()),
             };
             for read in changed {
                 self.graph.touch(&read);

@@ -20,6 +20,7 @@
 
 mod compute;
 mod engine;
+mod few;
 mod fleet;
 mod graph;
 mod input;

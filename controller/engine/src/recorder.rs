@@ -196,12 +196,12 @@ impl World for Recorder<'_> {
 
     fn gateways_using(&self, target: &ObjectKey) -> Vec<NamespacedName> {
         self.read(Read::GatewaysUsing(target.clone()));
-        self.engine.target_users.get(target).map(|users| users.keys().cloned().collect()).unwrap_or_default()
+        self.engine.target_users.get(target).map(|users| users.iter().map(|(user, _)| user.clone()).collect()).unwrap_or_default()
     }
 
     fn attached_routes(&self, listener: &ListenerId) -> usize {
         self.read(Read::Attached(listener.clone()));
-        self.engine.attached.get(listener).map_or(0, |routes| routes.len())
+        self.engine.attached.get(listener).map_or(0, std::collections::BTreeSet::len)
     }
 
     fn fleet_state(&self, gateway: &NamespacedName) -> FleetState {

@@ -1,6 +1,6 @@
 //! The world as it was told: objects, and indexes over them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use portolan_model::ir::Binding;
@@ -8,13 +8,14 @@ use portolan_model::objects::Object;
 use portolan_model::{Kind, NamespacedName, ObjectKey};
 use portolan_resolve::FleetState;
 
+use crate::few::Few;
 use crate::node::Read;
 
 /// Objects by name, indexes by what is read of them.
 #[derive(Default)]
 pub struct Store {
     objects: HashMap<ObjectKey, Object>,
-    indexes: HashMap<Read, BTreeSet<ObjectKey>>,
+    indexes: HashMap<Read, Few<ObjectKey>>,
     bindings: HashMap<NamespacedName, Arc<Binding>>,
     fleets: HashMap<NamespacedName, FleetState>,
     /// Contents that Envoy refused, by route
@@ -95,16 +96,16 @@ impl Store {
         vec![Read::Fleet(gateway.clone())]
     }
 
-    pub fn set_refused(&mut self, route: &ObjectKey, content: u128, text: Option<Arc<str>>) -> Vec<Read> {
+    pub fn set_refused(&mut self, route: &ObjectKey, content: u128, text: Option<&Arc<str>>) -> Vec<Read> {
         let contents = self.refused.entry(route.clone()).or_default();
-        let old = match &text {
+        let old = match text {
             Some(text) => contents.insert(content, Arc::clone(text)),
             None => contents.remove(&content),
         };
         if contents.is_empty() {
             self.refused.remove(route);
         }
-        if old == text { Vec::new() } else { vec![Read::Refused(route.clone())] }
+        if old.as_ref() == text { Vec::new() } else { vec![Read::Refused(route.clone())] }
     }
 
     pub fn object(&self, kind: Kind, name: &NamespacedName) -> Option<&Object> {

@@ -68,6 +68,9 @@ pub(crate) fn check(modifier: &HeaderModifier, side: Side) -> Result<Checked, St
         }
         checked.modifier.remove.push(name);
     }
+    checked.modifier.set.shrink_to_fit();
+    checked.modifier.add.shrink_to_fit();
+    checked.modifier.remove.shrink_to_fit();
     Ok(checked)
 }
 

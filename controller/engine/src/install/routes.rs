@@ -67,18 +67,22 @@ impl Engine {
         };
         let (old, new) = (pairs(old), pairs(new));
         for (target, gateway) in new.difference(&old) {
-            let users = self.target_users.entry(target.clone()).or_default().entry(gateway.clone()).or_default();
-            *users += 1;
-            if *users == 1 {
-                self.graph.touch(&Read::GatewaysUsing(target.clone()));
+            let users = self.target_users.entry(target.clone()).or_insert_with(|| Vec::with_capacity(1));
+            match users.binary_search_by(|(user, _)| user.cmp(gateway)) {
+                Ok(place) => users.get_mut(place).into_iter().for_each(|(_, count)| *count += 1),
+                Err(place) => {
+                    users.insert(place, (gateway.clone(), 1));
+                    self.graph.touch(&Read::GatewaysUsing(target.clone()));
+                }
             }
         }
         for (target, gateway) in old.difference(&new) {
             let Some(users) = self.target_users.get_mut(target) else { continue };
-            match users.get_mut(gateway) {
-                Some(count) if *count > 1 => *count -= 1,
+            let Ok(place) = users.binary_search_by(|(user, _)| user.cmp(gateway)) else { continue };
+            match users.get_mut(place) {
+                Some((_, count)) if *count > 1 => *count -= 1,
                 _ => {
-                    users.remove(gateway);
+                    users.remove(place);
                     self.graph.touch(&Read::GatewaysUsing(target.clone()));
                 }
             }

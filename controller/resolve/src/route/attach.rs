@@ -36,7 +36,8 @@ pub(super) fn attach(
     if accepted.is_empty() {
         return Err(Finding::new(Reason::NoMatchingParent, not_accepted(&refused, parent)));
     }
-    let attachments: Vec<_> = accepted.into_iter().filter_map(|listener| attachment(hostnames, listener)).collect();
+    let mut attachments: Vec<_> = accepted.into_iter().filter_map(|listener| attachment(hostnames, listener)).collect();
+    attachments.shrink_to_fit();
     if attachments.is_empty() {
         let message =
             format!("No listener of {parent} that the parentRef names has a hostname in common with spec.hostnames");

@@ -51,6 +51,8 @@ pub(super) fn resolve(context: &Context<'_>, rule: &Rule<'_>, report: &mut Repor
             path_rewrite,
         });
     }
+    // A view lives as long as its route, and there are many: no room for more.
+    backends.weighted.shrink_to_fit();
     backends
 }
 

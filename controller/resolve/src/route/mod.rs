@@ -108,6 +108,7 @@ fn targets<'a, F: 'a>(meta: &Meta, backends: impl Iterator<Item = &'a BackendRef
         .collect();
     targets.sort_unstable();
     targets.dedup();
+    targets.shrink_to_fit();
     targets
 }
 
@@ -165,7 +166,9 @@ fn parents(
             attachments: if serves { attachments } else { Vec::new() },
         })
     };
-    head.parents.iter().enumerate().filter_map(outcome).collect()
+    let mut outcomes: Vec<ParentOutcome> = head.parents.iter().enumerate().filter_map(outcome).collect();
+    outcomes.shrink_to_fit();
+    outcomes
 }
 
 #[cfg(test)]
