@@ -35,12 +35,28 @@ pub(crate) fn read(secret: &Secret) -> Result<Certificate, String> {
         return Err(format!("is of type {}; it must be of type {SECRET_TYPE}", secret.kind));
     }
     let entry = |key: &str| secret.data.get(key).cloned().ok_or_else(|| format!("has no {key}"));
-    let (chain, private_key) = (entry(CHAIN)?, entry(KEY)?);
+    let (chain, private_key) = (without_private_keys(entry(CHAIN)?), entry(KEY)?);
     let leaf = leaf(&chain)?;
     let (_, parsed) = X509Certificate::from_der(&leaf).map_err(|_| format!("has no valid certificate in {CHAIN}"))?;
     check_strength(&parsed)?;
     check_key(&parsed, &private_key)?;
     Ok(Certificate { chain, private_key, dns_names: dns_names(&parsed) })
+}
+
+/// Files that hold chain and key are widespread, and Envoy takes them as a chain; but a chain is no secret: it stands in Envoy's and
+/// Portolan's configuration dumps.
+fn without_private_keys(chain: Arc<[u8]>) -> Arc<[u8]> {
+    let holds = |line: &[u8], text: &[u8]| line.windows(text.len()).any(|part| part == text);
+    let mut within = false;
+    let mut rest = Vec::with_capacity(chain.len());
+    for line in chain.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
+        within |= holds(line, b"-----BEGIN ") && holds(line, b"PRIVATE KEY");
+        if !within {
+            rest.extend_from_slice(line);
+        }
+        within &= !holds(line, b"-----END ");
+    }
+    if rest.len() == chain.len() { chain } else { rest.into() }
 }
 
 /// The first certificate of a chain of which every member must be readable.
@@ -149,6 +165,22 @@ mod tests {
             let read = read(&secret(SECRET_TYPE, &[(CHAIN, &chain), (KEY, &key)])).ok().unwrap();
             assert_eq!(read.dns_names, [Name::from("*.a.test"), "b.test".into()]);
             assert_eq!(&*read.chain, chain.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_private_key_beside_the_chain_stays_private() {
+        let (chain, key) = pair(&rcgen::PKCS_ECDSA_P256_SHA256, &["a.test"]);
+        let unfinished = key.lines().take(2).collect::<Vec<_>>().join("\n");
+        for mixed in [
+            format!("{key}{chain}"),
+            format!("{chain}{key}"),
+            format!("{}{chain}", key.replace('\n', "\r\n")),
+            format!("{}{chain}", key.replace("PRIVATE KEY", "EC PRIVATE KEY")),
+            format!("{chain}{unfinished}"),
+        ] {
+            let read = read(&secret(SECRET_TYPE, &[(CHAIN, &mixed), (KEY, &key)])).ok().unwrap();
+            assert_eq!(String::from_utf8_lossy(&read.chain).trim_start(), chain, "{mixed}");
         }
     }
 
