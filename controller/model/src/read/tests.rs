@@ -365,6 +365,23 @@ endpoints:
 }
 
 #[test]
+fn the_path_of_a_socket_is_counted_in_bytes() {
+    let backend = |path: &str| {
+        violations(&format!(
+            "apiVersion: portolan.dev/v1alpha1\nkind: Backend\nmetadata: {{name: a}}\nspec: {{endpoints: [{{unix: {{path: \"{path}\"}}}}]}}"
+        ))
+    };
+    let at = "a.yaml:4:34: Backend default/a: spec.endpoints[0].unix.path: ";
+    assert_eq!(backend(&format!("/{}", "é".repeat(53))), [""; 0]);
+    assert_eq!(backend(&format!("/{}", "é".repeat(54))), [format!("{at}must have at most 107 bytes, has 109")]);
+    assert_eq!(backend(""), [format!("{at}must not be empty")]);
+    assert_eq!(
+        backend("/a\\0b"),
+        [format!("{at}must not hold the character NUL; an abstract socket begins with `@`")]
+    );
+}
+
+#[test]
 fn a_selector_that_is_missing_selects_nothing() {
     let text = "\
 apiVersion: gateway.networking.k8s.io/v1

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use super::super::document::Node;
 use super::super::schema::{Choice, Fields, Reader, Text};
 use super::forms::PRECISE_HOSTNAME;
+use crate::Name;
 use crate::objects::{Backend, BackendEndpoint, Meta};
 
 static TYPE: Choice = Choice::of(&["Endpoints"]);
-/// 107 bytes are what a socket's address holds (unix(7): 108 with the end).
-static SOCKET_PATH: Text = Text::sized(1, 107);
+/// Bytes of a socket's address (unix(7): 108 with the end). Envoy refuses endpoints with a longer path.
+const SOCKET_PATH: usize = 107;
 
 pub(super) fn read(fields: &mut Fields<'_>, meta: Meta) -> Backend {
     fields.choice("type", &TYPE);
@@ -44,7 +45,7 @@ fn endpoint(reader: &mut Reader, node: &Node) -> BackendEndpoint {
             })
         });
         let unix = fields.optional("unix", |reader, node| {
-            reader.object(node, |fields| BackendEndpoint::Unix { path: fields.required_text("path", &SOCKET_PATH) })
+            reader.object(node, |fields| BackendEndpoint::Unix { path: fields.required("path", socket_path) })
         });
         let mut given = [ip, fqdn, unix].into_iter().flatten();
         match (given.next(), given.next()) {
@@ -56,6 +57,17 @@ fn endpoint(reader: &mut Reader, node: &Node) -> BackendEndpoint {
             }
         }
     })
+}
+
+fn socket_path(reader: &mut Reader, node: &Node) -> Name {
+    let path = Text::sized(1, usize::MAX).read(reader, node);
+    if path.len() > SOCKET_PATH {
+        reader.refuse(node.at, "", format!("must have at most {SOCKET_PATH} bytes, has {}", path.len()));
+    }
+    if path.contains('\0') {
+        reader.refuse(node.at, "", "must not hold the character NUL; an abstract socket begins with `@`");
+    }
+    path
 }
 
 fn address(reader: &mut Reader, node: &Node) -> IpAddr {
