@@ -152,6 +152,17 @@ impl Fleet {
         (!self.state.programmed)
             .then(|| (Reason::Pending, "No proxy has acknowledged the configuration of the Gateway yet".into()))
     }
+
+    /// What Envoy refused of a listener: the whole, or certificates.
+    fn refused(&self, listener: &ListenerView) -> Vec<String> {
+        let port = self.state.refused_ports.get(&listener.port).map(|text| refused_port(listener.port, text));
+        let secret = |secret| {
+            let text = self.state.refused_secrets.get(secret)?;
+            Some(format!("Envoy refused the certificate of Secret {secret}: {text}"))
+        };
+        let secrets = listener.certificates.iter().filter_map(|certificate| secret(&certificate.secret));
+        port.into_iter().chain(secrets).collect()
+    }
 }
 
 fn is_false(conditions: &[Condition], kind: ConditionType) -> bool {
@@ -172,17 +183,20 @@ fn programmed(gateway: &GatewayView, own: &ObjectKey, fleet: &Fleet) -> Conditio
     if let Some((reason, message)) = fleet.pending() {
         return condition(false, reason, message);
     }
+    let all_refused = listeners().all(|listener| !fleet.refused(listener).is_empty());
     let is_own = |port: u16| listeners().any(|listener| listener.port == port);
     let texts = fleet.state.refused_ports.iter().filter(|(port, _)| is_own(**port));
-    let texts: Vec<String> = texts.map(|(port, text)| refused(*port, text)).collect();
-    if texts.is_empty() {
-        condition(true, Reason::Programmed, "A proxy has acknowledged the configuration".into())
-    } else {
+    let texts: Vec<String> = texts.map(|(port, text)| refused_port(*port, text)).collect();
+    if !texts.is_empty() {
         condition(false, Reason::Invalid, texts.join("; "))
+    } else if all_refused {
+        condition(false, Reason::Invalid, "Envoy refused the certificates of every listener".into())
+    } else {
+        condition(true, Reason::Programmed, "A proxy has acknowledged the configuration".into())
     }
 }
 
-fn refused(port: u16, text: &str) -> String {
+fn refused_port(port: u16, text: &str) -> String {
     format!("Envoy refused the listener on port {port}: {text}")
 }
 
@@ -213,9 +227,11 @@ fn listener_programmed(gateway: &GatewayView, listener: &ListenerView, fleet: &F
     if let Some((_, message)) = fleet.pending() {
         return condition(false, Reason::Pending, message);
     }
-    match fleet.state.refused_ports.get(&listener.port) {
-        Some(text) => condition(false, Reason::Invalid, refused(listener.port, text)),
-        None => condition(true, Reason::Programmed, "A proxy has acknowledged the configuration".into()),
+    let refused = fleet.refused(listener);
+    if refused.is_empty() {
+        condition(true, Reason::Programmed, "A proxy has acknowledged the configuration".into())
+    } else {
+        condition(false, Reason::Invalid, refused.join("; "))
     }
 }
 

@@ -65,6 +65,8 @@ pub struct FleetState {
     pub programmed: bool,
     /// Listeners (by port) that Envoy refused, with its text
     pub refused_ports: BTreeMap<u16, Arc<str>>,
+    /// Secrets that Envoy refused, with its text
+    pub refused_secrets: BTreeMap<NamespacedName, Arc<str>>,
 }
 
 /// A match that Envoy refused (design invariant 5).

@@ -98,7 +98,11 @@ fn a_plain_gateway_is_programmed_once_a_proxy_has_it() {
     world.bindings.insert(name(), None);
     assert_eq!(gateway_conditions(&world)[1], "Programmed=False/AddressNotAssigned");
 
-    let refused = crate::FleetState { programmed: true, refused_ports: [(80, "in use".into())].into() };
+    let refused = crate::FleetState {
+        programmed: true,
+        refused_ports: [(80, "in use".into())].into(),
+        ..crate::FleetState::default()
+    };
     world.fleets.insert(name(), refused);
     world.bindings.clear();
     assert_eq!(gateway_conditions(&world)[1], "Programmed=False/Invalid");
@@ -239,6 +243,34 @@ spec: {{from: [{{group: gateway.networking.k8s.io, kind: {from}, namespace: ns}}
         assert_eq!(found, ["Accepted=True/Accepted", programmed, resolved], "{reference} {grant}");
         assert_eq!(view(&world).listeners[0].certificates.len(), served, "{reference} {grant}");
     }
+}
+
+#[test]
+fn a_certificate_that_envoy_refuses_is_named() {
+    let spec = "
+  listeners:
+  - {name: refused, port: 443, protocol: HTTPS, hostname: a.test, tls: {certificateRefs: [{name: refused}]}}
+  - {name: good, port: 443, protocol: HTTPS, hostname: b.test, tls: {certificateRefs: [{name: good}]}}
+";
+    let secrets = ["refused", "good"].map(|name| certificate("ns", name, &["a.test"])).concat();
+    let mut world = world(&format!("{}{secrets}", gateway(spec)));
+    let refuse = |names: &[&str]| crate::FleetState {
+        programmed: true,
+        refused_secrets: names.iter().map(|name| (NamespacedName::new("ns", *name), "mismatch".into())).collect(),
+        ..crate::FleetState::default()
+    };
+    world.fleets.insert(name(), refuse(&["refused", "of-another-gateway"]));
+    assert_eq!(gateway_conditions(&world)[1], "Programmed=True/Programmed");
+    let programmed: Vec<_> = listeners(&world).into_iter().map(|(_, conditions)| conditions[1].clone()).collect();
+    assert_eq!(programmed, ["Programmed=False/Invalid", "Programmed=True/Programmed"]);
+    let Some(Status::Gateway { listeners, .. }) = status::gateway(&world, &name()) else { panic!("no status") };
+    assert_eq!(
+        &*listeners[0].conditions[1].message,
+        "Envoy refused the certificate of Secret ns/refused: mismatch"
+    );
+
+    world.fleets.insert(name(), refuse(&["refused", "good"]));
+    assert_eq!(gateway_conditions(&world)[1], "Programmed=False/Invalid");
 }
 
 #[test]
