@@ -17,7 +17,6 @@ struct Table {
 }
 
 /// One Gateway's fleet.
-#[derive(Default)]
 pub struct Fleet {
     snapshot: Snapshot,
     tables: BTreeMap<TableId, Table>,
@@ -33,7 +32,15 @@ impl Fleet {
     /// A fleet with what every fleet has: the probe, on which a refused table is searched for its culprit, and the endpoints of the
     /// cluster that stands for the proxies themselves.
     pub fn new() -> Self {
-        let mut fleet = Self::default();
+        let mut fleet = Self {
+            snapshot: Snapshot::default(),
+            tables: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            clusters: BTreeMap::new(),
+            listeners: BTreeSet::new(),
+            secrets: BTreeSet::new(),
+            pending: BTreeMap::new(),
+        };
         for resource in [
             portolan_translate::probe_listener(),
             portolan_translate::probe_table(),

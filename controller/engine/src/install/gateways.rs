@@ -23,6 +23,7 @@ impl Engine {
             }
             self.listener_plans.remove(&name);
             self.set_listener_hosts(&name, BTreeSet::new());
+            #[expect(clippy::iter_over_hash_type, reason = "the same is done to each, whatever the order")]
             for slot in self.clusters.values_mut() {
                 slot.fleets.remove(&name);
             }
