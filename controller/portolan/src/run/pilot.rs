@@ -8,6 +8,7 @@ use std::time::{Instant, SystemTime};
 use portolan_engine::RefusedMatch;
 use portolan_model::{Kind, NamespacedName, ObjectKey};
 use portolan_proto::{Change, Origin, ResourceKey, ResourceType};
+use portolan_resolve::FleetState;
 use portolan_standalone::control_plane::{ControlPlane, Effects, Happening};
 use portolan_standalone::directory::Update;
 use portolan_standalone::envoy::ports;
@@ -158,34 +159,52 @@ impl Pilot {
         match transition {
             Transition::Acked { fleet, position, .. } => {
                 let gateway = gateway_of(&fleet);
-                let mut state = self.plane.state(&gateway);
-                if !state.programmed && self.listeners_at.get(&gateway).is_some_and(|listeners| *listeners <= position)
-                {
-                    state.programmed = true;
-                    happenings.push(Happening::Fleet { gateway, state });
+                if self.listeners_at.get(&gateway).is_some_and(|listeners| *listeners <= position) {
+                    self.turn(gateway, happenings, |state| state.programmed = true);
                 }
             }
             Transition::Refused { fleet, key, unit, origins, text, .. } => {
                 let gateway = gateway_of(&fleet);
-                self.narrator.trouble(&refusal(&gateway, &key, &origins, &text));
+                let text = text.trim();
+                self.narrator.trouble(&refusal(&gateway, &key, &origins, text));
                 if let Some(unit) = unit {
                     let routes = origins.iter().filter_map(route_of);
-                    let refused = |route| RefusedMatch { content: unit.0, route, text: Some(text.as_str().into()) };
+                    let refused = |route| RefusedMatch { content: unit.0, route, text: Some(text.into()) };
                     happenings.extend(routes.map(|route| Happening::Refused(refused(route))));
-                } else if let Some(port) = port_of(&key) {
-                    let mut state = self.plane.state(&gateway);
-                    state.refused_ports.insert(port, text.into());
-                    happenings.push(Happening::Fleet { gateway, state });
+                } else {
+                    self.turn(gateway, happenings, |state| {
+                        if let Some(port) = port_of(&key) {
+                            state.refused_ports.insert(port, text.into());
+                        } else if let Some(secret) = secret_of(&key) {
+                            state.refused_secrets.insert(secret, text.into());
+                        }
+                    });
                 }
             }
             Transition::RefusalCleared { fleet, key } => {
-                let gateway = gateway_of(&fleet);
-                let mut state = self.plane.state(&gateway);
-                if port_of(&key).is_some_and(|port| state.refused_ports.remove(&port).is_some()) {
-                    happenings.push(Happening::Fleet { gateway, state });
-                }
+                self.turn(gateway_of(&fleet), happenings, |state| {
+                    if let Some(port) = port_of(&key) {
+                        state.refused_ports.remove(&port);
+                    } else if let Some(secret) = secret_of(&key) {
+                        state.refused_secrets.remove(&secret);
+                    }
+                });
             }
             Transition::StreamOpened { .. } | Transition::StreamClosed { .. } => {}
+        }
+    }
+
+    /// Changes the state of a fleet, which other messages of the batch may have changed before.
+    fn turn(&self, gateway: NamespacedName, happenings: &mut Vec<Happening>, change: impl FnOnce(&mut FleetState)) {
+        let newest = happenings.iter().rev().find_map(|happening| match happening {
+            Happening::Fleet { gateway: other, state } if *other == gateway => Some(state.clone()),
+            _ => None,
+        });
+        let before = newest.unwrap_or_else(|| self.plane.state(&gateway));
+        let mut state = before.clone();
+        change(&mut state);
+        if state != before {
+            happenings.push(Happening::Fleet { gateway, state });
         }
     }
 
@@ -282,6 +301,12 @@ fn port_of(key: &ResourceKey) -> Option<u16> {
         return None;
     }
     key.name.rsplit('/').next()?.parse().ok()
+}
+
+/// The Secret behind a certificate, by its resource's name.
+fn secret_of(key: &ResourceKey) -> Option<NamespacedName> {
+    let (namespace, name) = key.name.split_once('/').filter(|_| key.kind == ResourceType::Secret)?;
+    Some(NamespacedName::new(namespace, name))
 }
 
 /// What Envoy refused, and what to do where that is known.
