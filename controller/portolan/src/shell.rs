@@ -88,17 +88,31 @@ impl Shell {
 
 /// `file:line:column: error: object: field: message`, as linters print it.
 pub fn finding(finding: &Finding, style: impl Fn(Style, String) -> String) -> String {
-    let mut place = finding.file.to_string();
+    let mut place = one_line(&finding.file);
     for number in [finding.line, finding.column].into_iter().take_while(|number| *number > 0) {
         place = format!("{place}:{number}");
     }
     let severity =
         if finding.error { style(Style::Error, "error".into()) } else { style(Style::Warning, "warning".into()) };
-    let object = finding.object.clone().map(|object| style(Style::Strong, object));
+    let object = finding.object.as_deref().map(|object| style(Style::Strong, one_line(object)));
     let meanwhile = finding.meanwhile.as_ref().map(|meanwhile| style(Style::Dim, format!(" [{meanwhile}]")));
-    let parts = [place, severity, object.unwrap_or_default(), finding.field.clone(), finding.message.clone()];
+    let parts = [place, severity, object.unwrap_or_default(), one_line(&finding.field), one_line(&finding.message)];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join(": ") + &meanwhile.unwrap_or_default()
+}
+
+/// Text that others wrote, harmless on a terminal: manifests may hold sequences that colour, overwrite or retitle it, line breaks that
+/// pretend to be further lines, and characters that turn the direction of writing (Unicode technical report 36, section 2.6).
+pub fn one_line(text: &str) -> String {
+    let harmful = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().fold(String::with_capacity(text.len()), |mut line, c| {
+        if harmful(c) {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+        line
+    })
 }
 
 /// A finding for programs.
@@ -140,6 +154,8 @@ mod tests {
         (one.line, one.column, one.object, one.meanwhile, one.error) = (0, 0, None, None, false);
         one.field.clear();
         assert_eq!(finding(&one, plain), "a.yaml: warning: is wrong; correct it");
+        one.message = "`\u{1b}[2J\n\u{202e}é` is no name".into();
+        assert_eq!(finding(&one, plain), "a.yaml: warning: `\\u{1b}[2J\\n\\u{202e}é` is no name");
         let shell = Shell::new(Colour::Always, true);
         assert_eq!(shell.on_out(Style::Error, "x").to_string(), "\u{1b}[1;31mx\u{1b}[0m");
         assert_eq!(Shell::new(Colour::Never, false).on_err(Style::Error, "x").to_string(), "x");

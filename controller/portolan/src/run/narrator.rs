@@ -9,7 +9,7 @@ use portolan_standalone::{Finding, FindingChanges};
 use serde_json::{Value, json};
 
 use crate::cli::Format;
-use crate::shell::{Shell, Style, finding, finding_json};
+use crate::shell::{Shell, Style, finding, finding_json, one_line};
 
 /// Says it.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +98,7 @@ impl Narrator {
             Report::NotStarted { reason, wait } => {
                 (Style::Error, format!("cannot be started: {reason}; tried again {}", soon(wait.as_millis())))
             }
-            Report::Line(line) => (Style::Dim, format!("| {line}")),
+            Report::Line(line) => (Style::Dim, format!("| {}", one_line(line))),
             Report::Stopped => (Style::Dim, "stopped".into()),
         };
         self.say(
@@ -110,7 +110,7 @@ impl Narrator {
 
     /// Something is wrong that belongs to no object.
     pub fn trouble(self, text: &str) {
-        self.say(Style::Error, format!("error: {text}"), || json!({"event": "error", "text": text}));
+        self.say(Style::Error, format!("error: {}", one_line(text)), || json!({"event": "error", "text": text}));
     }
 
     pub fn ending(self, reason: &str) {
