@@ -182,6 +182,10 @@ impl Walk<'_> {
             self.step(self.gateway(), "", "Envoy refuses a path with a fragment");
             return self.respond(400);
         }
+        if self.request.path.split('?').next().is_some_and(|path| path.contains("%00")) {
+            self.step(self.gateway(), "", "Envoy refuses a path with an escaped NUL");
+            return self.respond(400);
+        }
         let normalised = path::normalise(&self.request.path);
         if normalised.redirect {
             let text = format!("The path holds an escaped slash; the client is sent to {}", normalised.path);
