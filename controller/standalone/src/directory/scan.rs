@@ -98,6 +98,9 @@ impl Scanner {
         let root = fs::metadata(&self.root)?;
         if root.is_dir() {
             walk(&self.root, &mut vec![(root.dev(), root.ino())], &mut files, &self.seen)?;
+        } else if self.seen.keys().any(|path| *path != self.root) {
+            // A file in the place of the directory says nothing about what the directory held.
+            return Err(io::ErrorKind::NotADirectory.into());
         } else {
             files.insert(self.root.clone(), look(&self.root));
         }

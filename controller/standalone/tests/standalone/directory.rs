@@ -308,6 +308,25 @@ fn a_directory_that_is_gone_takes_nothing_with_it() {
 }
 
 #[test]
+fn a_file_in_the_place_of_the_directory_takes_nothing_with_it() {
+    let dir = Dir::new().unwrap();
+    dir.write("manifests/a.yaml", map("a", "1")).unwrap();
+    let root = dir.file("manifests");
+    let (directory, _) = Directory::open(&root, (SystemTime::now(), Instant::now())).unwrap();
+    let (sender, updates) = channel();
+    let _watch = directory.watch(move |update| sender.send(update).is_ok()).unwrap();
+    fs::rename(&root, dir.file("away")).unwrap();
+    fs::write(&root, map("b", "1")).unwrap();
+    let update = updates.recv_timeout(PATIENCE).unwrap();
+    assert!(update.objects.is_empty() && update.findings.arisen[0].message.contains("cannot be listed"), "{update:?}");
+    assert!(updates.recv_timeout(Duration::from_millis(2500)).is_err(), "nothing goes, nothing comes");
+    fs::remove_file(&root).unwrap();
+    fs::rename(dir.file("away"), &root).unwrap();
+    let update = updates.recv_timeout(PATIENCE).unwrap();
+    assert!(update.objects.is_empty() && update.findings.cleared.len() == 1, "{update:?}");
+}
+
+#[test]
 fn a_directory_that_is_emptied_is_being_replaced_for_two_seconds() {
     let dir = Dir::new().unwrap();
     dir.write("a.yaml", map("a", "1")).unwrap();
