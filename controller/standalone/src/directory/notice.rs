@@ -62,10 +62,12 @@ impl Notifier {
     pub fn rearm(&mut self) -> notify::Result<()> {
         self.watcher = None;
         let sender = self.sender.clone();
-        let mut watcher = notify::recommended_watcher(move |event| {
+        let hear = move |event| {
             // The receiver is gone only when nobody listens any more.
             let _gone = sender.send(Wake::Event(event));
-        })?;
+        };
+        // Links can form a mesh with more ways through it than the kernel has watches. What lies behind one is looked at now and then.
+        let mut watcher = RecommendedWatcher::new(hear, notify::Config::default().with_follow_symlinks(false))?;
         if let Some(above) = self.absolute.parent() {
             watcher.watch(above, RecursiveMode::NonRecursive)?;
         }

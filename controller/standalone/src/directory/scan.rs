@@ -97,7 +97,8 @@ impl Scanner {
         let mut files = BTreeMap::new();
         let root = fs::metadata(&self.root)?;
         if root.is_dir() {
-            walk(&self.root, &mut vec![(root.dev(), root.ino())], &mut files, &self.seen)?;
+            let walk = Walk { seen: &self.seen, files, visited: BTreeSet::new(), links: BTreeSet::new() };
+            files = walk.whole(&self.root, &root)?;
         } else if self.seen.keys().any(|path| *path != self.root) {
             // A file in the place of the directory says nothing about what the directory held.
             return Err(io::ErrorKind::NotADirectory.into());
@@ -229,40 +230,59 @@ pub fn is_manifest(path: &Path) -> bool {
 pub fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().first() == Some(&b'.'))
 }
+/// One look at everything below the root. A directory that is reached in several ways, as links can make it, is looked at once: as
+/// itself rather than through a link, through the first link by path otherwise. So links may form circles and meshes.
+struct Walk<'a> {
+    seen: &'a BTreeMap<PathBuf, Seen>,
+    files: BTreeMap<PathBuf, Look>,
+    /// Device and inode
+    visited: BTreeSet<(u64, u64)>,
+    links: BTreeSet<PathBuf>,
+}
 
-fn walk(
-    directory: &Path,
-    above: &mut Vec<(u64, u64)>,
-    files: &mut BTreeMap<PathBuf, Look>,
-    seen: &BTreeMap<PathBuf, Seen>,
-) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        if is_hidden(&path) {
-            continue;
+impl Walk<'_> {
+    fn whole(mut self, root: &Path, metadata: &Metadata) -> io::Result<BTreeMap<PathBuf, Look>> {
+        self.visited.insert((metadata.dev(), metadata.ino()));
+        self.list(root)?;
+        while let Some(link) = self.links.pop_first() {
+            if let Ok(metadata) = fs::metadata(&link) {
+                self.enter(link, &metadata);
+            }
         }
-        match fs::metadata(&path) {
-            // A link to a directory above would go round for ever.
-            Ok(metadata) if metadata.is_dir() && above.contains(&(metadata.dev(), metadata.ino())) => {}
-            Ok(metadata) if metadata.is_dir() => {
-                above.push((metadata.dev(), metadata.ino()));
-                let result = walk(&path, above, files, seen);
-                above.pop();
-                if let Err(error) = result
-                    && error.kind() != io::ErrorKind::NotFound
-                {
-                    for known in seen.keys().filter(|known| known.starts_with(&path)) {
-                        files.insert(known.clone(), Look::Kept);
-                    }
-                    files.insert(path, Look::Unusable(format!("cannot be listed: {error}; correct its permissions")));
+        Ok(self.files)
+    }
+
+    fn list(&mut self, directory: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(directory)? {
+            let path = entry?.path();
+            if is_hidden(&path) {
+                continue;
+            }
+            match fs::metadata(&path) {
+                Ok(metadata) if metadata.is_dir() && path.is_symlink() => _ = self.links.insert(path),
+                Ok(metadata) if metadata.is_dir() => self.enter(path, &metadata),
+                _ if is_manifest(&path) => {
+                    let state = look(&path);
+                    self.files.insert(path, state);
                 }
+                _ => {}
             }
-            _ if is_manifest(&path) => {
-                let state = look(&path);
-                files.insert(path, state);
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, directory: PathBuf, metadata: &Metadata) {
+        if !self.visited.insert((metadata.dev(), metadata.ino())) {
+            return;
+        }
+        if let Err(error) = self.list(&directory)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            for known in self.seen.keys().filter(|known| known.starts_with(&directory)) {
+                self.files.insert(known.clone(), Look::Kept);
             }
-            _ => {}
+            let text = format!("cannot be listed: {error}; correct its permissions");
+            self.files.insert(directory, Look::Unusable(text));
         }
     }
-    Ok(())
 }

@@ -267,6 +267,26 @@ fn kubernetes_swaps_a_link() {
     watched.until_clean();
 }
 
+/// Twelve directories that all link to each other have some 10^8 paths through them, and every file is there once.
+#[test]
+fn a_mesh_of_links_is_looked_at_once() {
+    let dir = Dir::new().unwrap();
+    dir.write("m0/a.yaml", map("a", "1")).unwrap();
+    for one in 0..12 {
+        fs::create_dir_all(dir.file(&format!("m{one}"))).unwrap();
+        for other in (0..12).filter(|other| *other != one) {
+            symlink(dir.file(&format!("m{other}")), dir.file(&format!("m{one}/l{other}"))).unwrap();
+        }
+    }
+    let (directory, first) = Directory::open(&dir.path(), (SystemTime::now(), Instant::now())).unwrap();
+    assert_eq!(first.objects.len(), 1);
+    assert!(first.findings.is_empty(), "{:?}", first.findings);
+    let (sender, updates) = channel();
+    let _watch = directory.watch(move |update| sender.send(update).is_ok()).unwrap();
+    dir.write("m0/a.yaml", map("a", "2")).unwrap();
+    assert_eq!(updates.recv_timeout(PATIENCE).unwrap().objects.len(), 1);
+}
+
 #[test]
 fn links_are_followed_and_cycles_end() {
     let dir = Dir::new().unwrap();
