@@ -19,6 +19,7 @@ pub mod snapshot;
 pub use delta::{DeltaResource, DeltaResponse};
 pub use prost;
 pub use resource::{
-    Body, Content, HostTable, Origin, Origins, Resource, ResourceKey, ResourceType, Unit, Version, VirtualHostBody,
+    Body, Content, HostTable, Origin, Origins, PROBE_TABLE, Resource, ResourceKey, ResourceType, Unit, Version,
+    VirtualHostBody,
 };
 pub use snapshot::{Change, LogEntry, Snapshot};

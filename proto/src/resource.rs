@@ -7,6 +7,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 use rpds::RedBlackTreeMapSync;
 
+/// The route table of the probe, a listener without a socket: the server sends it parts of a table that a proxy refused, to find out
+/// which part is to blame.
+pub const PROBE_TABLE: &str = "portolan/probe";
+
 /// The xDS resource types that Portolan serves, in the order in which additions are pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ResourceType {

@@ -23,12 +23,13 @@ pub struct LogEntry {
     pub before: Option<Arc<Resource>>,
 }
 
-/// All resources of a fleet, with the most recent changes. A reader that remembers [`Snapshot::position`] finds out what has
-/// changed since in O(changes).
+/// All resources of a fleet. One [with a log](Snapshot::with_log) remembers the most recent changes too: a reader that remembers
+/// [`Snapshot::position`] finds out what has changed since in O(changes).
 #[derive(Debug, Default)]
 pub struct Snapshot {
     resources: BTreeMap<ResourceKey, Arc<Resource>>,
-    log: VecDeque<LogEntry>,
+    /// `None`: nobody reads what has changed, and what was replaced need not be kept for them
+    log: Option<VecDeque<LogEntry>>,
     /// Position of the first entry in `log`
     start: u64,
     held: usize,
@@ -38,9 +39,15 @@ impl Snapshot {
     /// Entries kept in the log. A reader must not fall further behind.
     pub const LOG_LIMIT: usize = 8_192;
 
-    /// Puts changes in force; changes that change nothing (same version) are dropped. Returns how many were logged.
+    /// An empty snapshot that keeps a log.
+    #[must_use]
+    pub fn with_log() -> Self {
+        Self { log: Some(VecDeque::new()), ..Self::default() }
+    }
+
+    /// Puts changes in force; changes that change nothing (same version) are dropped. Returns how many were none of these.
     pub fn apply(&mut self, changes: impl IntoIterator<Item = Change>) -> usize {
-        let mut logged = 0;
+        let mut applied = 0;
         for Change { key, resource } in changes {
             let before = match &resource {
                 Some(new) => {
@@ -62,14 +69,23 @@ impl Snapshot {
                 self.held -= usize::from(old.is_held());
                 old.body.forget_encoding();
             }
-            self.log.push_back(LogEntry { key, before });
-            logged += 1;
+            if let Some(log) = &mut self.log {
+                log.push_back(LogEntry { key, before });
+            }
+            applied += 1;
         }
-        while self.log.len() > Self::LOG_LIMIT {
-            self.log.pop_front();
-            self.start += 1;
-        }
-        logged
+        let length = self.log.as_ref().map_or(0, VecDeque::len);
+        self.forget_before(self.start + length.saturating_sub(Self::LOG_LIMIT) as u64);
+        applied
+    }
+
+    /// Drops the log before `position`, which no reader needs any more. An entry keeps alive what it replaced: for a table of
+    /// thousands of rules, or the endpoints of a large Service, thousands of entries are gigabytes.
+    pub fn forget_before(&mut self, position: u64) {
+        let Some(log) = &mut self.log else { return };
+        let count = usize::try_from(position.saturating_sub(self.start)).unwrap_or(usize::MAX).min(log.len());
+        log.drain(..count);
+        self.start += count as u64;
     }
 
     /// The resource under `key`.
@@ -110,14 +126,15 @@ impl Snapshot {
     /// Position behind the last log entry.
     #[must_use]
     pub fn position(&self) -> u64 {
-        self.start + self.log.len() as u64
+        self.start + self.log.as_ref().map_or(0, VecDeque::len) as u64
     }
 
-    /// The entries since `position`, oldest first; `None` when the log no longer reaches back so far.
+    /// The entries since `position`, oldest first; `None` when the log no longer reaches back so far, or there is none.
     #[must_use]
     pub fn since(&self, position: u64) -> Option<impl Iterator<Item = &LogEntry>> {
+        let log = self.log.as_ref()?;
         let skip = usize::try_from(position.checked_sub(self.start)?).ok()?;
-        (skip <= self.log.len()).then(|| self.log.iter().skip(skip))
+        (skip <= log.len()).then(|| log.iter().skip(skip))
     }
 }
 
@@ -143,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_log_holds_what_stood_there_before() {
-        let mut snapshot = Snapshot::default();
+        let mut snapshot = Snapshot::with_log();
         assert_eq!(snapshot.apply([set("a", 1), set("b", 1)]), 2);
         let position = snapshot.position();
         assert_eq!(snapshot.apply([set("a", 1)]), 0, "an equal version is no change");
@@ -161,12 +178,28 @@ mod tests {
 
     #[test]
     fn a_reader_too_far_behind_is_told_so() {
-        let mut snapshot = Snapshot::default();
+        let mut snapshot = Snapshot::with_log();
         for version in 0..=Snapshot::LOG_LIMIT as u128 {
             snapshot.apply([set("a", version)]);
         }
         assert!(snapshot.since(0).is_none());
         assert_eq!(snapshot.since(1).unwrap().count(), Snapshot::LOG_LIMIT);
+        snapshot.forget_before(3);
+        assert!(snapshot.since(2).is_none());
+        assert_eq!(snapshot.since(3).unwrap().count(), Snapshot::LOG_LIMIT - 2);
+        let position = snapshot.position();
+        snapshot.forget_before(u64::MAX);
+        assert_eq!((snapshot.position(), snapshot.since(position).unwrap().count()), (position, 0));
+    }
+
+    #[test]
+    fn what_was_replaced_is_let_go_of_where_nobody_reads_the_log() {
+        let mut snapshot = Snapshot::default();
+        let first = set("a", 1);
+        let replaced = Arc::downgrade(first.resource.as_ref().unwrap());
+        snapshot.apply([first]);
+        assert_eq!((snapshot.apply([set("a", 2)]), replaced.strong_count()), (1, 0));
+        assert!(snapshot.since(0).is_none());
     }
 
     #[test]

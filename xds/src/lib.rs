@@ -23,6 +23,5 @@ mod service;
 mod transition;
 
 pub use core::limits::Limits;
-pub use core::probe::PROBE_TABLE;
 pub use server::{Options, Server};
 pub use transition::{FleetName, StreamId, Transition};

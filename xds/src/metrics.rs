@@ -151,6 +151,12 @@ impl Metrics {
     pub(crate) fn forget(&self, fleet: &FleetName) {
         self.publish.remove(&of_fleet(fleet));
         self.held.remove(&of_fleet(fleet));
+        for labels in ResourceType::ALL.map(|kind| of_type(fleet, kind)) {
+            self.answers.remove(&labels);
+            for counter in [&self.refusals, &self.missing, &self.bytes, &self.resources, &self.removals] {
+                counter.remove(&labels);
+            }
+        }
     }
 
     /// A stream counted under its state until it is dropped.

@@ -60,7 +60,12 @@ impl Pump {
 
     /// Returns why the stream has to be ended from this side; `None` when the proxy ended it.
     async fn serve(&mut self, mut inbound: Streaming<DeltaDiscoveryRequest>) -> Option<Status> {
+        let removed = || Some(Status::unavailable("the fleet has been removed"));
         let mut changed = self.hosted.changed.subscribe();
+        if *changed.borrow_and_update() {
+            // Between being found and now: the bell does not ring again.
+            return removed();
+        }
         let mut tick = tokio::time::interval(self.server.options.tick);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -73,7 +78,7 @@ impl Pump {
                 },
                 _ = changed.changed() => {
                     if *changed.borrow_and_update() {
-                        return Some(Status::unavailable("the fleet has been removed"));
+                        return removed();
                     }
                     self.step(|fleet, now| fleet.poll(id, now))
                 }

@@ -89,7 +89,7 @@ impl Server {
     /// Does not wait for proxies; takes a lock that streams hold for as long as they compute what to send.
     pub fn publish(&self, fleet: &FleetName, changes: Vec<Change>) -> u64 {
         let start = Instant::now();
-        let hosted = self.inner.hosted_or_new(fleet);
+        let (hosted, changes) = self.inner.hosted_or_new(fleet, changes);
         let mut state = hosted.lock();
         let before = state.snapshot().position();
         let position = state.publish(changes);
@@ -124,20 +124,21 @@ impl Inner {
         self.fleets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hosted_or_new(&self, name: &FleetName) -> Arc<Hosted> {
+    /// The fleet, and what is still to be published to it: a new one appears with its first resources in it, since a proxy that waits
+    /// for it would be told of an empty one that everything is gone.
+    fn hosted_or_new(&self, name: &FleetName, changes: Vec<Change>) -> (Arc<Hosted>, Vec<Change>) {
         let mut fleets = self.lock_fleets();
         if let Some(hosted) = fleets.get(name) {
-            return Arc::clone(hosted);
+            return (Arc::clone(hosted), changes);
         }
-        let hosted = Arc::new(Hosted {
-            name: name.clone(),
-            fleet: Mutex::new(Fleet::new(Arc::clone(&self.limits))),
-            changed: watch::Sender::new(false),
-        });
+        let mut fleet = Fleet::new(Arc::clone(&self.limits));
+        fleet.publish(changes);
+        let hosted =
+            Arc::new(Hosted { name: name.clone(), fleet: Mutex::new(fleet), changed: watch::Sender::new(false) });
         fleets.insert(name.clone(), Arc::clone(&hosted));
         drop(fleets);
         self.arrivals.send_replace(());
-        hosted
+        (hosted, Vec::new())
     }
 
     /// Waits until the gate is open and the fleet is known.

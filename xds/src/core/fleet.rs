@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     /// The version of each refused table that has been searched, or is being searched on a stream
     probes: BTreeMap<ResourceKey, (Version, Option<StreamId>)>,
     /// How far some proxy has accepted the log
-    acked: u64,
+    pub(crate) acked: u64,
 }
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Fleet {
     pub(crate) fn new(limits: Arc<Limits>) -> Self {
         let shared = Shared {
             limits,
-            snapshot: Snapshot::default(),
+            snapshot: Snapshot::with_log(),
             names: PerType::default(),
             events: Vec::new(),
             refusals: BTreeMap::new(),
@@ -72,6 +72,8 @@ impl Fleet {
                     stream.fold(*id, &mut self.shared);
                 }
             }
+            let behind = self.streams.values().map(Stream::position).min();
+            self.shared.snapshot.forget_before(behind.unwrap_or(u64::MAX));
             self.shared.snapshot.apply(part);
         }
         self.shared.snapshot.position()

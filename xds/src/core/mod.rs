@@ -14,7 +14,7 @@ pub(crate) mod limits;
 mod names;
 mod per_type;
 mod plan;
-pub(crate) mod probe;
+mod probe;
 mod probing;
 mod search;
 pub(crate) mod stream;

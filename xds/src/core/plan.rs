@@ -13,13 +13,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use portolan_proto::{Content, DeltaResource, DeltaResponse, Resource, ResourceKey, ResourceType};
+use portolan_proto::{Content, DeltaResource, DeltaResponse, PROBE_TABLE, Resource, ResourceKey, ResourceType};
 use prost::Message;
 
 use super::exception::{Exception, Goal, Has, Sent, placeholder_version};
 use super::fleet::Shared;
 use super::limits::Reset;
-use super::probe::PROBE_TABLE;
 use super::stream::{Outstanding, Stream, goal, key};
 use crate::transition::StreamId;
 
@@ -66,9 +65,35 @@ impl Stream {
     ) {
         let room = SINGLES.saturating_sub(self.types[kind].outstanding.len());
         if room > 0 {
-            let (items, _) = self.ready(shared, kind);
-            responses.extend(items.into_iter().take(room).map(|item| self.send(shared, kind, vec![item], now)));
+            let items = self.ready_singly(shared, kind, room);
+            responses.extend(items.into_iter().map(|item| self.send(shared, kind, vec![item], now)));
         }
+    }
+
+    /// As [`Stream::ready`], but no more than `room`: each answer to one of thousands of secrets asks anew, and must not walk over all.
+    fn ready_singly(&self, shared: &Shared, kind: ResourceType, room: usize) -> Vec<(Arc<str>, Goal)> {
+        let exceptions = &self.types[kind].exceptions;
+        if exceptions.is_empty() {
+            return Vec::new();
+        }
+        let pending = |(name, exception): (&Arc<str>, &Exception)| {
+            let goal = goal(&shared.snapshot, kind, name, exception);
+            exception.is_pending(&goal).then(|| (Arc::clone(name), goal))
+        };
+        let may_update = self.update_gate(shared, kind);
+        let may_go = |(_, goal): &(Arc<str>, Goal)| match goal {
+            Goal::Content(resource) => may_update(resource),
+            Goal::Placeholder | Goal::Keep => true,
+            Goal::Absent => false,
+        };
+        let mut items: Vec<_> = exceptions.iter().filter_map(pending).filter(may_go).take(room).collect();
+        if items.len() < room {
+            let removals =
+                exceptions.iter().filter_map(pending).filter(|(_, goal)| matches!(goal, Goal::Absent)).collect();
+            let removable = self.removable(shared, kind, removals, true);
+            items.extend(removable.into_iter().take(room - items.len()));
+        }
+        items
     }
 
     /// The next response of a type. One is outstanding at most; meanwhile newer states replace each other in the snapshot.

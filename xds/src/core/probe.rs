@@ -7,12 +7,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use portolan_proto::{Content, HostTable, Origin, Resource, Unit, Version, VirtualHostBody};
+use portolan_proto::{Content, HostTable, Origin, PROBE_TABLE, Resource, Unit, Version, VirtualHostBody};
 
 use super::search::Search;
-
-/// The table that the bootstrap's probe listener asks for.
-pub const PROBE_TABLE: &str = "portolan/probe";
 
 /// What a proxy refused, as small as it could be found.
 #[derive(Clone, Debug, PartialEq, Eq)]

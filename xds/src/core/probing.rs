@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use portolan_proto::{Content, Resource, ResourceType};
+use portolan_proto::{Content, PROBE_TABLE, Resource, ResourceType};
 
 use super::event::Event;
 use super::exception::Has;
 use super::fleet::Shared;
-use super::probe::{PROBE_TABLE, Probe};
+use super::probe::Probe;
 use super::stream::{Stream, key};
 use crate::transition::StreamId;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use portolan_proto::envoy::discovery::DeltaDiscoveryRequest;
-use portolan_proto::{ResourceKey, ResourceType, Snapshot, Version};
+use portolan_proto::{PROBE_TABLE, ResourceKey, ResourceType, Snapshot, Version};
 
 use super::event::Event;
 use super::exception::{Exception, Goal, Has, Refusal, Sent, placeholder_version};
@@ -15,7 +15,7 @@ use super::fleet::Shared;
 use super::limits::Reset;
 use super::names::{Names, Subscribed};
 use super::per_type::PerType;
-use super::probe::{PROBE_TABLE, Probe};
+use super::probe::Probe;
 use super::wire_version;
 use crate::transition::StreamId;
 
@@ -421,15 +421,20 @@ impl Stream {
         if !follows.iter().all(|state| state.seen && !state.answer_due) {
             return;
         }
-        let snapshot = &shared.snapshot;
-        let oldest = self.types.iter().flat_map(|(kind, state)| {
-            state.exceptions.iter().filter_map(move |(name, exception)| {
+        let mut position = self.position;
+        for (kind, state) in self.types.iter() {
+            for (name, exception) in state.exceptions.iter().filter(|(_, exception)| exception.since < self.position) {
                 let on_its_way =
-                    exception.sent.is_some() || exception.is_pending(&goal(snapshot, kind, name, exception));
-                on_its_way.then_some(exception.since)
-            })
-        });
-        let position = oldest.min().unwrap_or(self.position).min(self.position);
+                    exception.sent.is_some() || exception.is_pending(&goal(&shared.snapshot, kind, name, exception));
+                if on_its_way {
+                    position = position.min(exception.since);
+                }
+                if position <= shared.acked {
+                    // Nothing new, as nearly always while a proxy takes in thousands of resources: no walk over all of them.
+                    return;
+                }
+            }
+        }
         shared.note_acked(position);
     }
 

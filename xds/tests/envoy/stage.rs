@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use portolan_proto::{Change, Resource, ResourceKey};
 use portolan_testkit::client::{Address, Endpoint, get};
 use portolan_testkit::envoy::{Envoy, EnvoyOptions};
-use portolan_xds::{FleetName, Options, PROBE_TABLE, Server, Transition};
+use portolan_xds::{FleetName, Options, Server, Transition};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::net::UnixListener;
@@ -195,7 +195,7 @@ fn bootstrap(xds: &std::path::Path, admin: &std::path::Path) -> serde_json::Valu
             "listeners": [{
                 "name": "portolan/probe",
                 "internal_listener": {},
-                "filter_chains": [{"filters": [crate::resources::manager("probe", PROBE_TABLE)]}]
+                "filter_chains": [{"filters": [crate::resources::manager("probe", portolan_proto::PROBE_TABLE)]}]
             }]
         }
     })

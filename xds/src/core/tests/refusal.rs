@@ -9,9 +9,9 @@ use prost::Message;
 
 use super::client::*;
 use crate::core::event::Event;
-use crate::core::probe::PROBE_TABLE;
 use crate::core::stream::StreamState;
 use crate::transition::StreamId;
+use portolan_proto::PROBE_TABLE;
 
 /// (resource, unit, text) of each culprit told of.
 fn refused(bench: &mut Bench) -> Vec<(String, Option<Version>, String)> {

@@ -1,6 +1,9 @@
 //! A proxy in step costs a position and a bit per name.
 
-use portolan_proto::ResourceType::{Cluster, Endpoints, Route};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
+
+use portolan_proto::ResourceType::{Cluster, Endpoints, Route, Secret};
 use portolan_proto::{Change, Snapshot};
 
 use super::client::*;
@@ -63,4 +66,42 @@ fn names_are_forgotten_with_their_last_stream() {
     assert_eq!(bench.fleet.known_names(Endpoints), 2);
     bench.fleet.close(ID);
     assert_eq!(bench.fleet.known_names(Endpoints), 0);
+}
+
+#[test]
+fn the_log_keeps_nothing_that_every_stream_has_taken_note_of() {
+    let mut bench = Bench::new(endpoints(1, 1));
+    let first = bench.request(subscribe(Endpoints, &["backend-00000"]));
+    bench.accept_all(first);
+    let mut replaced: Vec<Weak<_>> = Vec::new();
+    for version in 2..50 {
+        let next = endpoints(1, version);
+        replaced.extend(next.iter().flat_map(|change| &change.resource).map(Arc::downgrade));
+        let responses = bench.publish(next);
+        bench.accept_all(responses);
+    }
+    let alive = replaced.iter().filter(|resource| resource.strong_count() > 0).count();
+    assert!(alive <= 2, "{alive}: the one in force, and the one before it in the log");
+}
+
+#[test]
+fn thousands_of_secrets_are_sent_a_few_at_a_time_each_once() {
+    let names: Vec<_> = (0..5_000).map(|index| format!("s{index:05}")).collect();
+    let mut changes: Vec<_> = names.iter().map(|name| set(resource(Secret, name, 1, &[]))).collect();
+    for change in changes.iter_mut().step_by(100) {
+        *change = set(held(Secret, &change.key.name, 1));
+    }
+    let mut bench = Bench::new(changes);
+    let first = bench.request(subscribe(Secret, &names.iter().map(String::as_str).collect::<Vec<_>>()));
+    assert_eq!(first.len(), 32);
+    let mut queue = std::collections::VecDeque::from(first);
+    let (mut sent, mut removed) = (BTreeSet::new(), BTreeSet::new());
+    while let Some(response) = queue.pop_front() {
+        assert!(response.resources.iter().all(|resource| sent.insert(Arc::clone(&resource.name))), "twice");
+        removed.extend(response.removed.iter().cloned());
+        queue.extend(bench.accept(&response));
+        assert!(queue.len() <= 32);
+    }
+    assert_eq!((sent.len(), removed.len()), (4_950, 50));
+    assert!(bench.poll().is_empty());
 }
