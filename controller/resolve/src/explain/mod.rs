@@ -257,7 +257,8 @@ impl Walk<'_> {
                 Outcome::Forward(self.choices(forward, route, path))
             }
             RuleAction::Redirect(redirect) => {
-                let location = rewrite::location(redirect, route, plan, self.request, path);
+                let offset = self.world.binding(&plan.table.gateway).map_or(0, |binding| binding.port_offset);
+                let location = rewrite::location(redirect, route, (plan, offset), self.request, path);
                 self.step(route.route.clone(), format!("{rule}.filters"), format!("Redirected to {location}"));
                 if matching::is_grpc(self.request) {
                     return self.respond(redirect.status);

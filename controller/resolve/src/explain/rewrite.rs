@@ -22,20 +22,21 @@ pub(super) fn path(target: &str, matched: &PathSpec, rewrite: Option<&PathRewrit
 }
 
 /// The target of a redirect (HTTPRequestRedirectFilter): what the filter does not state comes from the request, the port from the
-/// listener. A port that is the scheme's own is left out.
+/// listener, moved by `offset` as clients see it. A port that is the scheme's own is left out.
 pub(super) fn location(
     redirect: &RedirectPlan,
     route: &PlannedRoute,
-    host: &HostPlan,
+    (host, offset): (&HostPlan, u16),
     request: &Request,
     target: &str,
 ) -> String {
+    let listener_port = host.table.port.saturating_add(offset);
     let own_scheme = if request.tls { "https" } else { "http" };
     let scheme = redirect.scheme.as_deref().unwrap_or(own_scheme);
-    let port = redirect.port.or_else(|| redirect.scheme.as_deref().and_then(well_known)).unwrap_or(host.table.port);
+    let port = redirect.port.or_else(|| redirect.scheme.as_deref().and_then(well_known)).unwrap_or(listener_port);
     let (name, written_port) = split_port(&request.authority);
     let explicit = well_known(scheme) != Some(port);
-    let keeps_host = redirect.hostname.is_none() && !explicit && well_known(own_scheme) == Some(host.table.port);
+    let keeps_host = redirect.hostname.is_none() && !explicit && well_known(own_scheme) == Some(listener_port);
     let authority = if keeps_host {
         // Envoy leaves the header's port, unless it belongs to the scheme that is left.
         match written_port {
