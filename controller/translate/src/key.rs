@@ -31,7 +31,6 @@ pub fn table_key(id: &TableId) -> ResourceKey {
 }
 
 /// Key of a listener: `http/80`, `https/443`.
-#[must_use]
 pub fn listener_key(port: u16, tls: bool) -> ResourceKey {
     let protocol = if tls { "https" } else { "http" };
     ResourceKey::new(ResourceType::Listener, format!("{protocol}/{port}"))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use portolan_proto::envoy::listener::listener::{InternalListenerConfig, ListenerSpecifier};
 use portolan_proto::envoy::listener::{FilterChain, Listener};
-use portolan_proto::{Body, Content, HostTable, Resource, ResourceKey, ResourceType};
+use portolan_proto::{Body, Content, HostTable, PROBE_TABLE, Resource, ResourceKey, ResourceType};
 use prost::Message;
 
 use crate::version::version;
@@ -13,8 +13,6 @@ use crate::{http_connection, table};
 
 /// Name of the listener.
 pub const PROBE_LISTENER: &str = "portolan-probe";
-/// Name of its route table.
-pub const PROBE_TABLE: &str = "portolan/probe";
 
 /// The listener. Its connection manager is that of every HTTP listener: a route that configures a filter is judged with that filter.
 #[must_use]

@@ -36,13 +36,6 @@ pub fn table(id: &TableId, hosts: HostTable, version: Version) -> Resource {
     }
 }
 
-/// A table without hosts, which answers 404 to everything. Every table that a listener names must exist: without an answer the
-/// listener stays closed (design invariant 4).
-#[must_use]
-pub fn not_found_table(id: &TableId) -> Resource {
-    table(id, HostTable::new(table_head(id)), table_head_version(id))
-}
-
 pub fn head(name: &str) -> Bytes {
     let message = RouteConfiguration {
         name: name.into(),

@@ -26,13 +26,6 @@ pub struct TableContext {
     pub port: u16,
 }
 
-/// [`virtual_host_at`] for clients who see the ports that the listeners state.
-#[must_use]
-pub fn virtual_host(plan: &HostPlan, refused: &mut dyn FnMut(&PlannedRoute, u128) -> Option<()>) -> VirtualHostBody {
-    let context = TableContext { tls: plan.table.server.is_some(), port: plan.table.port };
-    virtual_host_at(plan, context, refused)
-}
-
 /// The virtual host of a hostname. `refused` says whether Envoy refused a route with this content ([`Unit::version`]) before: the
 /// match then answers 500, and where Envoy refuses even that (the fault is in what is matched), it is left out.
 #[must_use]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use portolan_model::NamespacedName;
 use portolan_model::ir::*;
-use portolan_translate::{listener, not_found_table, probe_listener, probe_table, secret};
+use portolan_translate::{listener, probe_listener, probe_table, secret};
 
 use super::build::*;
 use super::{Case, Pem};
@@ -34,15 +34,15 @@ pub fn cases(pem: Pem<'_>) -> Vec<Case> {
         https("*", &[], &[rest]),
         https("second", &[], &[rest]),
     ];
-    let tables: Vec<_> = chains.iter().map(|chain| not_found_table(&chain.table)).collect();
+    let tables: Vec<_> = chains.iter().map(|chain| table(&chain.table, &[])).collect();
     vec![
         Case {
             name: "listener/http",
             snapshot: snapshot([
                 listener(&listener_plan(8080, Binding::default())),
                 listener(&listener_plan(8081, elsewhere)),
-                not_found_table(&http_table(8080)),
-                not_found_table(&http_table(8081)),
+                table(&http_table(8080), &[]),
+                table(&http_table(8081), &[]),
             ]),
         },
         Case {

@@ -186,7 +186,11 @@ fn cors() -> Vec<Arc<ResolvedRule>> {
         ..Default::default()
     };
     let with = |request, cors| {
-        filtered(request, RuleAction::Forward(to("cart")), RuleFilters { cors: Some(cors), ..Default::default() })
+        filtered(
+            request,
+            RuleAction::Forward(to("cart")),
+            RuleFilters { cors: Some(Box::new(cors)), ..Default::default() },
+        )
     };
     let put = RequestMatch { method: Some("PUT".into()), headers: vec![exact("x-tier", "gold")], ..prefix("/put") };
     vec![with(prefix("/some"), some), with(put, every)]

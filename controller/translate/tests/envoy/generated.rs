@@ -8,7 +8,7 @@ use portolan_model::ir::*;
 use portolan_model::objects::{Cors, Fraction, HeaderModifier, ValueMatch, ValueMatcher};
 use portolan_model::{Kind, Name, NamespacedName};
 use portolan_testkit::envoy::validate;
-use portolan_translate::{cluster, endpoints, listener};
+use portolan_translate::{TableContext, cluster, endpoints, listener, virtual_host_at};
 use proptest::prelude::{BoxedStrategy, Just, ProptestConfig, Strategy, TestCaseError, any, prop_oneof, proptest};
 use proptest::{collection, option, sample};
 
@@ -161,7 +161,7 @@ fn cors() -> impl Strategy<Value = Cors> {
 fn resolved() -> impl Strategy<Value = Arc<ResolvedRule>> {
     (request(), action(), modifier(), modifier(), option::of(cors())).prop_map(
         |(request, action, request_headers, response_headers, cors)| {
-            filtered(request, action, RuleFilters { request_headers, response_headers, cors })
+            filtered(request, action, RuleFilters { request_headers, response_headers, cors: cors.map(Box::new) })
         },
     )
 }
@@ -217,7 +217,8 @@ proptest! {
             let of = |part: u8| if mix & part == 0 { &one } else { &other };
             let rule = filtered(of(1).matches[0].1.clone(), of(2).action.clone(), of(4).filters.clone());
             let plan = host(http_table(80), "a.test", vec![rule]);
-            for unit in portolan_translate::virtual_host(&plan, &mut |_, _| None).routes.iter() {
+            let context = TableContext { tls: false, port: 80 };
+            for unit in virtual_host_at(&plan, context, &mut |_, _| None).routes.iter() {
                 let bytes = units.entry(unit.version).or_insert_with(|| unit.bytes.clone());
                 if *bytes != unit.bytes {
                     return Err(TestCaseError::fail(format!("one version, two encodings: {:?}", unit.version)));

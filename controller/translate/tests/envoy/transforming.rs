@@ -193,7 +193,11 @@ async fn preflights_are_answered_by_policy() {
         ..Default::default()
     };
     let with = |request, cors| {
-        filtered(request, RuleAction::Forward(to("a")), RuleFilters { cors: Some(cors), ..Default::default() })
+        filtered(
+            request,
+            RuleAction::Forward(to("a")),
+            RuleFilters { cors: Some(Box::new(cors)), ..Default::default() },
+        )
     };
     let put = RequestMatch { method: Some("PUT".into()), ..prefix("/put") };
     let proxy = Proxy::http(vec![

@@ -64,7 +64,8 @@ fn a_table_is_the_sum_of_its_parts() {
         host(id.clone(), "a.test", vec![rule(any(), RuleAction::Respond(500))]),
         host(id.clone(), "b.test", Vec::new()),
     ];
-    let [one, other] = hosts.each_ref().map(|host| portolan_translate::virtual_host(host, &mut |_, _| None).version);
+    let context = TableContext { tls: false, port: 80 };
+    let [one, other] = hosts.each_ref().map(|host| virtual_host_at(host, context, &mut |_, _| None).version);
     let both = table(&id, &hosts).version;
     assert_eq!(both.minus(one), table(&id, &hosts[1..]).version);
     assert_eq!(both, table_head_version(&id).plus(other).plus(one));
