@@ -75,18 +75,23 @@ impl ControlPlane {
             for (gateway, changes) in output.fleets {
                 effects.changes.entry(gateway).or_default().extend(changes);
             }
-            effects.removed.extend(output.removed_fleets);
+            for gateway in output.removed_fleets {
+                // What its proxies said dies with the fleet: one that comes later under the name has not said anything.
+                if self.states.remove(&gateway).is_some() {
+                    events.push(Event::Fleet { gateway: gateway.clone(), state: FleetState::default() });
+                }
+                effects.removed.insert(gateway);
+            }
             for (key, status) in output.statuses {
                 self.ledger.set_status(&key, status.as_ref(), now);
                 effects.statuses.insert(key);
             }
-            if output.intents.is_empty() {
-                break;
-            }
-            effects.rebound.extend(output.intents.into_keys());
-            for (gateway, binding) in self.bindings.update(&self.wanted(), usable) {
-                effects.rebound.insert(gateway.clone());
-                events.push(Event::Binding { gateway, binding });
+            if !output.intents.is_empty() {
+                effects.rebound.extend(output.intents.into_keys());
+                for (gateway, binding) in self.bindings.update(&self.wanted(), usable) {
+                    effects.rebound.insert(gateway.clone());
+                    events.push(Event::Binding { gateway, binding });
+                }
             }
             if events.is_empty() {
                 break;
@@ -101,7 +106,6 @@ impl ControlPlane {
         }
         for gateway in &effects.removed {
             effects.changes.remove(gateway);
-            self.states.remove(gateway);
         }
         effects
     }
@@ -162,5 +166,62 @@ impl ControlPlane {
         let offset = self.bindings().get(gateway).map_or(0, |binding| binding.port_offset);
         let ports = self.engine.intent(gateway).into_iter().flat_map(|intent| &intent.ports);
         ports.filter_map(|(port, tls)| Some((port.checked_add(offset)?, *tls))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use portolan_model::Kind;
+    use portolan_model::ir::Status;
+    use portolan_model::{ConditionType, read};
+
+    use super::*;
+
+    const MANIFESTS: &str = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: portolan}
+spec: {controllerName: portolan.dev/gateway-controller}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: web}
+spec: {gatewayClassName: portolan, listeners: [{name: http, port: 80, protocol: HTTP}]}
+";
+
+    fn objects() -> BTreeMap<ObjectKey, Option<Applied>> {
+        let manifests = read::manifests(&"a.yaml".into(), MANIFESTS.as_bytes()).unwrap();
+        let applied = |manifest: read::Manifest| {
+            let applied = Applied {
+                object: manifest.object.unwrap(),
+                api_version: manifest.api_version,
+                location: manifest.location,
+                bookkeeping: manifest.bookkeeping,
+            };
+            (manifest.key.unwrap(), Some(applied))
+        };
+        manifests.into_iter().map(applied).collect()
+    }
+
+    #[test]
+    fn a_gateway_that_is_made_again_is_not_programmed_yet() {
+        let mut plane = ControlPlane::new(BindingOptions::default(), &BTreeMap::new());
+        let key = ObjectKey::new(Kind::Gateway, NamespacedName::new("default", "web"));
+        let programmed = |plane: &ControlPlane| match plane.engine().status(&key) {
+            Some(Status::Gateway { conditions, .. }) => {
+                conditions.iter().find(|condition| condition.kind == ConditionType::Programmed).unwrap().status
+            }
+            other => panic!("{other:?}"),
+        };
+        let apply = |plane: &mut ControlPlane, happening| plane.apply([happening], 0, &|_| Ok(()));
+        apply(&mut plane, Happening::Objects(objects()));
+        assert!(!programmed(&plane));
+        let state = FleetState { programmed: true, ..FleetState::default() };
+        apply(&mut plane, Happening::Fleet { gateway: key.name.clone(), state });
+        assert!(programmed(&plane));
+        let effects = apply(&mut plane, Happening::Objects(BTreeMap::from([(key.clone(), None)])));
+        assert!(effects.removed.contains(&key.name) && effects.changes.is_empty());
+        apply(&mut plane, Happening::Objects(objects()));
+        assert!(!programmed(&plane), "no proxy of the new fleet has said anything");
     }
 }

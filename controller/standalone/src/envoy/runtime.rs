@@ -145,9 +145,9 @@ impl EnvoyFiles {
         fs::rename(staging, self.state_file())
     }
 
-    /// Removes what an ended Envoy left.
+    /// Removes what an ended Envoy left. The xDS socket is not Envoy's: it goes with whoever listens on it.
     pub fn clean(&self) {
-        for path in [self.state_file(), self.xds_socket(), self.admin_socket()] {
+        for path in [self.state_file(), self.admin_socket()] {
             // What is not there need not be removed; what cannot be removed is written over next time.
             let _absent = fs::remove_file(path);
         }

@@ -59,8 +59,8 @@ pub struct Supervisor {
     options: Arc<SupervisorOptions>,
     reports: mpsc::UnboundedSender<(NamespacedName, Report)>,
     tasks: BTreeMap<NamespacedName, Task>,
-    /// Of Gateways that are gone, or asked for again
-    ending: Vec<Task>,
+    /// Of Gateways that are gone
+    ending: Vec<(NamespacedName, Task)>,
 }
 
 struct Task {
@@ -101,20 +101,26 @@ impl Supervisor {
     }
 
     /// Has an Envoy running for the Gateway from now on. An earlier process' is taken over if its bootstrap is the same, and else
-    /// drained and replaced.
+    /// drained and replaced. One that is still being drained, since the Gateway was gone for a moment, ends first: both use the same
+    /// files.
     pub fn run(&mut self, gateway: &NamespacedName, start: Start) {
         let (orders, receiver) = watch::channel(Orders { order: Order::Run, addresses: start.addresses.clone() });
-        let keeper = Keeper {
+        let mut keeper = Keeper {
             gateway: gateway.clone(),
             options: Arc::clone(&self.options),
             reports: self.reports.clone(),
             orders: receiver,
             start,
         };
-        let before = self.tasks.remove(gateway);
+        let leaving = self.ending.extract_if(.., |(ending, _)| ending == gateway).map(|(_, task)| task);
+        let before: Vec<Task> = leaving.chain(self.tasks.remove(gateway)).collect();
         let handle = tokio::spawn(async move {
-            if let Some(Task { orders, handle }) = before {
+            for Task { orders, mut handle } in before {
                 orders.send_modify(|orders| orders.order = Order::Drain);
+                tokio::select! {
+                    _panicked = &mut handle => continue,
+                    () = killed(&mut keeper.orders) => orders.send_modify(|orders| orders.order = Order::Kill),
+                }
                 let _panicked = handle.await;
             }
             keeper.keep().await;
@@ -145,15 +151,15 @@ impl Supervisor {
     pub fn stop(&mut self, gateway: &NamespacedName) {
         if let Some(task) = self.tasks.remove(gateway) {
             task.orders.send_modify(|orders| orders.order = Order::Drain);
-            self.ending.push(task);
+            self.ending.push((gateway.clone(), task));
         }
-        self.ending.retain(|task| !task.handle.is_finished());
+        self.ending.retain(|(_, task)| !task.handle.is_finished());
     }
 
     /// Drains and stops all; at once when `hurry` resolves.
     pub async fn shut_down(mut self, hurry: impl Future<Output = ()>) {
-        let tasks: Vec<Task> =
-            std::mem::take(&mut self.tasks).into_values().chain(std::mem::take(&mut self.ending)).collect();
+        let ending = std::mem::take(&mut self.ending).into_iter().map(|(_, task)| task);
+        let tasks: Vec<Task> = std::mem::take(&mut self.tasks).into_values().chain(ending).collect();
         let order = |order: Order| tasks.iter().for_each(|task| task.orders.send_modify(|orders| orders.order = order));
         order(Order::Drain);
         let orders: Vec<_> = tasks.iter().map(|task| task.orders.clone()).collect();
@@ -178,7 +184,8 @@ impl Supervisor {
 impl Drop for Supervisor {
     fn drop(&mut self) {
         // An Envoy that nobody watches over must not be started again by a task that was left behind.
-        self.tasks.values().chain(&self.ending).for_each(|task| task.handle.abort());
+        let ending = self.ending.iter().map(|(_, task)| task);
+        self.tasks.values().chain(ending).for_each(|task| task.handle.abort());
     }
 }
 

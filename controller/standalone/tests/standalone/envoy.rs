@@ -186,6 +186,33 @@ async fn connections_are_waited_for_and_a_second_signal_does_not_wait() {
     }
 }
 
+/// The Gateway was gone for a moment: both Envoys would use the same files.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_envoy_that_still_drains_ends_before_the_next_one_begins() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let base = tempfile::tempdir().unwrap();
+    let mut scene = Scene::new(base.path(), portolan_testkit::ports::free().unwrap());
+    scene.run();
+    let first = Identity::of(scene.pid().await).unwrap();
+    scene.answers().await;
+    // Keeps the first one draining.
+    let mut idle = tokio::net::TcpStream::connect(("127.0.0.1", scene.port)).await.unwrap();
+    idle.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    assert!(idle.read(&mut [0; 1024]).await.unwrap() > 0);
+    let files = scene.runtime.files(&scene.gateway).unwrap();
+    std::fs::write(files.xds_socket(), "").unwrap();
+    scene.supervisor.stop(&scene.gateway);
+    let start =
+        Start { bootstrap: bootstrap(&files, scene.port), files: files.clone(), addresses: Vec::new(), running: None };
+    scene.supervisor.run(&scene.gateway, start);
+    let second = scene.pid().await;
+    assert!(!first.is_alive());
+    scene.answers().await;
+    assert_eq!(scene.runtime.running()[&scene.gateway].process.pid, second, "it would be found by a later process");
+    assert!(files.xds_socket().exists(), "who listens there is another's business");
+    scene.supervisor.shut_down(std::future::pending()).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_started_is_tried_again() {
     let base = tempfile::tempdir().unwrap();
