@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// For each crate, the crates of this workspace that it may depend on. Nothing points upwards:
-/// `portolan -> {kubernetes, standalone, fleet, xds} -> engine -> {resolve, translate} -> {model, proto}; xds -> proto`.
+/// `portolan -> {kubernetes, standalone, fleet} -> engine -> {resolve, translate} -> {model, proto}; portolan -> xds -> proto`.
 const MAY_DEPEND_ON: [(&str, &[&str]); 12] = [
     ("portolan-proto", &[]),
     ("portolan-model", &[]),
