@@ -84,6 +84,8 @@ pub fn rows() -> Vec<Row> {
         kept: Some(time < Duration::from_micros(200)),
     });
 
+    // Back to the world as it was, then the same world again.
+    large.apply(scene::world(10_000));
     let output = large.apply(scene::world(10_000));
     rows.push(Row {
         what: "an update without effect (the whole world once more)",

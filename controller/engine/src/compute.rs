@@ -42,7 +42,7 @@ fn evaluate(node: &Node, world: &Recorder<'_>) -> Value {
         Node::BackendView(id) => Value::BackendView(id.clone(), backend::view(world, id)),
         Node::RouteView(key) => Value::RouteView(key.clone(), route::view(world, key)),
         Node::HostEntries(key) => Value::HostEntries(key.clone(), host_entries(world, key)),
-        Node::VirtualHost(table, name) => virtual_host(world, table, name),
+        Node::VirtualHost(key) => virtual_host(world, &key.0, &key.1),
         Node::Cluster(key) => {
             Value::Cluster(key.clone(), backend::cluster(world, key).map(|plan| portolan_translate::cluster(&plan)))
         }

@@ -59,47 +59,51 @@ impl<T: Clone + Eq + std::hash::Hash> Numbering<T> {
     }
 }
 
-/// The nodes that have read one thing. Nearly always one or two; for a Gateway's view all its routes.
+/// The nodes that have read one thing. Nearly always one to four, without memory of their own; for a Gateway's view all its routes.
 enum Readers {
-    Few(Vec<Id>),
+    Few([Id; FEW]),
     #[expect(clippy::box_collection, reason = "of the many thousand of this type one or two are of this kind")]
     Many(Box<HashSet<Id>>),
 }
 
-const FEW: usize = 8;
+const FEW: usize = 4;
+/// A free place.
+const NOBODY: Id = Id::MAX;
 
 impl Readers {
+    const fn new() -> Self {
+        Self::Few([NOBODY; FEW])
+    }
+
     fn insert(&mut self, id: Id) {
         match self {
             Self::Few(ids) if ids.contains(&id) => {}
-            Self::Few(ids) if ids.len() < FEW => ids.push(id),
-            Self::Few(ids) => {
-                let mut many: HashSet<Id> = ids.drain(..).collect();
-                many.insert(id);
-                *self = Self::Many(Box::new(many));
-            }
+            Self::Few(ids) => match ids.iter_mut().find(|slot| **slot == NOBODY) {
+                Some(slot) => *slot = id,
+                None => *self = Self::Many(Box::new(ids.iter().copied().chain([id]).collect())),
+            },
             Self::Many(ids) => _ = ids.insert(id),
         }
     }
 
     fn remove(&mut self, id: Id) {
         match self {
-            Self::Few(ids) => ids.retain(|other| *other != id),
+            Self::Few(ids) => ids.iter_mut().filter(|slot| **slot == id).for_each(|slot| *slot = NOBODY),
             Self::Many(ids) => _ = ids.remove(&id),
         }
     }
 
     fn is_empty(&self) -> bool {
         match self {
-            Self::Few(ids) => ids.is_empty(),
+            Self::Few(ids) => ids.iter().all(|id| *id == NOBODY),
             Self::Many(ids) => ids.is_empty(),
         }
     }
 
-    fn for_each(&self, mut act: impl FnMut(Id)) {
+    fn for_each(&self, act: impl FnMut(Id)) {
         match self {
-            Self::Few(ids) => ids.iter().copied().for_each(&mut act),
-            Self::Many(ids) => ids.iter().copied().for_each(&mut act),
+            Self::Few(ids) => ids.iter().copied().filter(|id| *id != NOBODY).for_each(act),
+            Self::Many(ids) => ids.iter().copied().for_each(act),
         }
     }
 }
@@ -165,7 +169,7 @@ impl Graph {
         let mut new: Vec<Id> = reads.iter().map(|read| self.reads.number(read)).collect();
         new.sort_unstable();
         new.dedup();
-        self.readers.resize_with(self.reads.names.len().max(self.readers.len()), || Readers::Few(Vec::new()));
+        self.readers.resize_with(self.reads.names.len().max(self.readers.len()), Readers::new);
         for read in &new {
             if let Some(readers) = self.readers.get_mut(*read as usize) {
                 readers.insert(id);

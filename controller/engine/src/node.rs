@@ -1,7 +1,9 @@
 //! The nodes of the graph and what they read.
 
-use portolan_model::ir::{BackendId, ClusterKey, ListenerId, TableId};
+use portolan_model::ir::{BackendId, ClusterKey, ListenerId};
 use portolan_model::{Kind, Name, NamespacedName, ObjectKey};
+
+use crate::engine::HostKey;
 
 /// A value that is computed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -12,7 +14,8 @@ pub enum Node {
     BackendView(BackendId),
     RouteView(ObjectKey),
     HostEntries(ObjectKey),
-    VirtualHost(TableId, Name),
+    /// Boxed, as in [`Read`]: there are a dozen and a half of these for each route, of which this alone is large
+    VirtualHost(Box<HostKey>),
     Cluster(ClusterKey),
     Endpoints(ClusterKey),
     Secret(NamespacedName),
@@ -49,7 +52,7 @@ pub enum Read {
     BackendView(BackendId),
     RouteView(ObjectKey),
     /// The routes under a hostname of a table
-    Host(TableId, Name),
+    Host(Box<HostKey>),
     /// The Gateways whose routes name a Service or Backend
     GatewaysUsing(ObjectKey),
     /// The number of routes at a listener

@@ -185,7 +185,7 @@ impl World for Recorder<'_> {
     }
 
     fn routes_of_host(&self, table: &TableId, host: &Name) -> Vec<HostEntry> {
-        self.read(Read::Host(table.clone(), Arc::clone(host)));
+        self.read(Read::Host(Box::new((table.clone(), Arc::clone(host)))));
         let routes = self.engine.hosts.get(&(table.clone(), Arc::clone(host))).map(|slot| &slot.routes);
         routes
             .into_iter()

@@ -19,7 +19,7 @@ impl Engine {
             self.hosts.remove(key);
         }
         let (table, host) = key.clone();
-        self.graph.want(&Node::VirtualHost(table, host));
+        self.graph.want(&Node::VirtualHost(Box::new((table, host))));
     }
 
     pub(super) fn install_entries(&mut self, node: &Node, key: &ObjectKey, entries: Vec<HostEntry>) {
@@ -49,7 +49,7 @@ impl Engine {
                 slot.routes.remove(&route);
             }
         });
-        self.graph.touch(&Read::Host(key.0, key.1));
+        self.graph.touch(&Read::Host(Box::new(key)));
     }
 
     pub(super) fn install_host(

@@ -175,7 +175,8 @@ pub struct RedirectPlan {
 pub struct RuleFilters {
     pub request_headers: HeaderModifier,
     pub response_headers: HeaderModifier,
-    pub cors: Option<Cors>,
+    /// Boxed: rarely there, and large
+    pub cors: Option<Box<Cors>>,
 }
 
 impl RouteView {

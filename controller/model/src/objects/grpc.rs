@@ -23,7 +23,7 @@ pub struct GrpcRule {
     pub matches: Vec<GrpcMatch>,
     pub filters: Vec<GrpcFilter>,
     pub backends: Vec<BackendRef<GrpcFilter>>,
-    pub session_persistence: Option<SessionPersistence>,
+    pub session_persistence: Option<Box<SessionPersistence>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -27,7 +27,8 @@ pub struct HttpRule {
     pub backends: Vec<BackendRef<HttpFilter>>,
     pub timeouts: Timeouts,
     pub retry: Option<Retry>,
-    pub session_persistence: Option<SessionPersistence>,
+    /// Boxed: nearly always absent, and large
+    pub session_persistence: Option<Box<SessionPersistence>>,
 }
 
 /// One of a rule's alternatives; everything in it must hold.
@@ -77,7 +78,7 @@ pub enum HttpFilter {
     RequestMirror(Mirror),
     Cors(Cors),
     /// Experimental (GEP-1494)
-    ExternalAuth(ExternalAuth),
+    ExternalAuth(Box<ExternalAuth>),
     ExtensionRef(ObjectRef),
     /// A type of a newer API
     Unknown(Name),

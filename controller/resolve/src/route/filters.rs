@@ -84,7 +84,7 @@ pub(super) fn of_rule(context: &Context<'_>, rule: &Rule<'_>, report: &mut Repor
                 Ok(plan) => filters.mirrors.extend(plan),
                 Err(finding) => report.unresolved(rule.index, finding),
             },
-            HttpFilter::Cors(spec) => filters.headers.cors = Some(cors::check(spec, &field)?),
+            HttpFilter::Cors(spec) => filters.headers.cors = Some(Box::new(cors::check(spec, &field)?)),
             HttpFilter::ExternalAuth(_) | HttpFilter::ExtensionRef(_) | HttpFilter::Unknown(_) => {
                 return Err(unsupported(filter, &field));
             }

@@ -33,7 +33,7 @@ fn rule(reader: &mut Reader, node: &Node) -> GrpcRule {
         matches: fields.list("matches", 0..=64, grpc_match::read),
         filters: filters(fields),
         backends: fields.list("backendRefs", 0..=16, |reader, node| references::backend(reader, node, filters)),
-        session_persistence: session_persistence::read(fields),
+        session_persistence: session_persistence::read(fields).map(Box::new),
     })
 }
 

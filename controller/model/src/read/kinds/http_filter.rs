@@ -88,7 +88,7 @@ fn read(reader: &mut Reader, node: &Node) -> HttpFilter {
             "URLRewrite" => rewrite.map(HttpFilter::UrlRewrite),
             "ExtensionRef" => extension.map(HttpFilter::ExtensionRef),
             "CORS" => cors.map(HttpFilter::Cors),
-            "ExternalAuth" => auth.map(HttpFilter::ExternalAuth),
+            "ExternalAuth" => auth.map(|auth| HttpFilter::ExternalAuth(Box::new(auth))),
             _ => return HttpFilter::Unknown(kind),
         };
         filter.unwrap_or_else(|| {

@@ -77,7 +77,7 @@ fn rule(reader: &mut Reader, node: &Node) -> (HttpRule, usize) {
             backends,
             timeouts: fields.optional("timeouts", retry::timeouts).unwrap_or_default(),
             retry: retry::read(fields),
-            session_persistence: session_persistence::read(fields),
+            session_persistence: session_persistence::read(fields).map(Box::new),
         };
         (rule, count)
     })
