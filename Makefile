@@ -16,8 +16,8 @@ help: ## list the targets
 
 demo: ## start Portolan on example manifests with a real Envoy, send requests, print what routed them
 	@envoy=$(ENVOY); export PORTOLAN_ENVOY="$$envoy"; \
-	cargo build --quiet -p portolan; \
-	cargo run --quiet -p portolan-testkit --bin demo
+	cargo build --quiet -p portolan -p portolan-testkit; \
+	"$${CARGO_TARGET_DIR:-target}/debug/demo"
 
 test: fast unit ## every test, and their counts
 
@@ -25,14 +25,17 @@ fast: ## the checks that take seconds: format, shell syntax
 	@cargo fmt --all --check
 	@for script in hack/*.sh .ci/run; do bash -n "$$script"; done
 
-# The Go tests are compiled while those of Rust run, which wait more than they compute.
+# The Go tests are compiled while those of Rust run, which wait more than they compute. They judge the programs that `cargo test` built: any
+# other selection of packages has other features, and would build all dependencies again.
 unit:
 	@envoy=$(ENVOY); export PORTOLAN_ENVOY="$$envoy" INSTA_UPDATE=no; mkdir -p "$(dir $(LOG))"; \
 	cargo test --quiet --workspace --no-run; \
 	hack/go-test.sh compile & \
 	cargo test --workspace --no-fail-fast 2>&1 | tee $(LOG) && cargo=0 || cargo=$$?; \
 	wait; \
-	hack/go-test.sh 2>&1 | tee -a $(LOG) && go=0 || go=$$?; \
+	built="$$(realpath "$${CARGO_TARGET_DIR:-target}")/debug"; \
+	PORTOLAN="$$built/portolan" READ_JSON="$$built/examples/read-json" \
+		hack/go-test.sh 2>&1 | tee -a $(LOG) && go=0 || go=$$?; \
 	hack/count.sh $(LOG); \
 	exit $$((cargo | go))
 
