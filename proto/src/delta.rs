@@ -2,11 +2,12 @@
 //!
 //! The generated `DeltaDiscoveryResponse` owns a `Vec<u8>` per resource, so sending one resource to 200 proxies would copy it 200
 //! times, and keep the copies as long as the responses wait. Here a resource is its name, its version and its message as shared
-//! [`Bytes`]; `discovery.v3.Resource` and the `Any` in it are written around them on the way into the connection's buffer.
+//! [`Bytes`]; `discovery.v3.Resource` and the `Any` in it are written around them on the way to the connection.
 
 use std::sync::Arc;
+use std::vec;
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 
 /// What is sent of one resource.
@@ -69,17 +70,58 @@ impl DeltaResponse {
             + removed
     }
 
-    /// Writes the encoded message.
-    pub fn encode(&self, buffer: &mut impl BufMut) {
-        for resource in &self.resources {
-            put_key(response_field::RESOURCES, resource.encoded_len(self.type_url), buffer);
-            resource.encode(self.type_url, buffer);
+    /// The encoded message in pieces, made as they are asked for: a large resource is its own shared bytes, all else is gathered.
+    #[must_use]
+    pub fn into_pieces(self) -> Pieces {
+        let Self { type_url, nonce, resources, removed } = self;
+        Pieces { type_url, resources: resources.into_iter(), shared: None, rest: Some((nonce, removed)) }
+    }
+}
+
+/// See [`DeltaResponse::into_pieces`].
+#[derive(Debug)]
+pub struct Pieces {
+    type_url: &'static str,
+    resources: vec::IntoIter<DeltaResource>,
+    /// The bytes that come next
+    shared: Option<Bytes>,
+    /// Nonce and removed names, until written
+    rest: Option<(String, Vec<Arc<str>>)>,
+}
+
+/// From this length on a resource is not copied.
+const SHARED: usize = 4 << 10;
+/// A gathered piece ends with the resource that makes it this long.
+const PIECE: usize = 16 << 10;
+
+impl Iterator for Pieces {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        if let Some(shared) = self.shared.take() {
+            return Some(shared);
         }
-        put_field(response_field::TYPE_URL, self.type_url.as_bytes(), buffer);
-        put_field(response_field::NONCE, self.nonce.as_bytes(), buffer);
-        for name in &self.removed {
-            put_field(response_field::REMOVED_RESOURCES, name.as_bytes(), buffer);
+        let mut buffer = BytesMut::new();
+        for resource in self.resources.by_ref() {
+            put_key(response_field::RESOURCES, resource.encoded_len(self.type_url), &mut buffer);
+            resource.encode_head(self.type_url, &mut buffer);
+            if resource.message.len() >= SHARED {
+                self.shared = Some(resource.message);
+                return Some(buffer.freeze());
+            }
+            buffer.put_slice(&resource.message);
+            if buffer.len() >= PIECE {
+                return Some(buffer.freeze());
+            }
         }
+        if let Some((nonce, removed)) = self.rest.take() {
+            put_field(response_field::TYPE_URL, self.type_url.as_bytes(), &mut buffer);
+            put_field(response_field::NONCE, nonce.as_bytes(), &mut buffer);
+            for name in &removed {
+                put_field(response_field::REMOVED_RESOURCES, name.as_bytes(), &mut buffer);
+            }
+        }
+        (!buffer.is_empty()).then(|| buffer.freeze())
     }
 }
 
@@ -94,12 +136,13 @@ impl DeltaResource {
             + field_len(resource_field::NAME, self.name.len())
     }
 
-    fn encode(&self, type_url: &str, buffer: &mut impl BufMut) {
+    /// Everything before the bytes of the message, which end the resource: fields may come in any order.
+    fn encode_head(&self, type_url: &str, buffer: &mut impl BufMut) {
+        put_field(resource_field::NAME, self.name.as_bytes(), buffer);
         put_field(resource_field::VERSION, self.version.as_bytes(), buffer);
         put_key(resource_field::RESOURCE, self.any_len(type_url), buffer);
         put_field(any_field::TYPE_URL, type_url.as_bytes(), buffer);
-        put_field(any_field::VALUE, &self.message, buffer);
-        put_field(resource_field::NAME, self.name.as_bytes(), buffer);
+        put_key(any_field::VALUE, self.message.len(), buffer);
     }
 }
 
@@ -125,22 +168,46 @@ mod tests {
 
     #[test]
     fn generated_types_read_what_is_written() {
-        let message = Bytes::from(vec![7_u8; 300]);
-        let response = DeltaResponse {
-            type_url: "type.googleapis.com/x",
-            nonce: "3".into(),
-            resources: vec![DeltaResource { name: "a".into(), version: "v1".into(), message: message.clone() }],
-            removed: vec!["b".into()],
+        let resource = |name: &str, length: usize| DeltaResource {
+            name: name.into(),
+            version: "v1".into(),
+            message: vec![7_u8; length].into(),
         };
-        let mut bytes = Vec::new();
-        response.encode(&mut bytes);
-        assert_eq!(bytes.len(), response.encoded_len());
+        let lengths = [300, SHARED, 0, PIECE, 5, SHARED - 1];
+        let resources: Vec<_> = lengths.iter().zip('a'..).map(|(length, name)| resource(&name.to_string(), *length)).collect();
+        let large = resources[3].message.clone();
+        let response =
+            DeltaResponse { type_url: "type.googleapis.com/x", nonce: "3".into(), resources, removed: vec!["z".into()] };
+        let length = response.encoded_len();
+        let pieces: Vec<Bytes> = response.into_pieces().collect();
+        assert!(pieces.iter().any(|piece| piece.as_ptr() == large.as_ptr()), "the large one is not copied");
+        let bytes = pieces.concat();
+        assert_eq!(bytes.len(), length);
         let read = discovery::DeltaDiscoveryResponse::decode(bytes.as_slice()).unwrap();
         assert_eq!((read.type_url.as_str(), read.nonce.as_str()), ("type.googleapis.com/x", "3"));
-        assert_eq!(read.removed_resources, ["b"]);
-        let resource = &read.resources[0];
-        assert_eq!((resource.name.as_str(), resource.version.as_str()), ("a", "v1"));
-        let any = resource.resource.as_ref().unwrap();
-        assert_eq!((any.type_url.as_str(), any.value.as_slice()), ("type.googleapis.com/x", &message[..]));
+        assert_eq!(read.removed_resources, ["z"]);
+        assert_eq!(read.resources.len(), lengths.len());
+        for ((resource, length), name) in read.resources.iter().zip(lengths).zip('a'..) {
+            assert_eq!((resource.name.clone(), resource.version.as_str()), (name.to_string(), "v1"));
+            let any = resource.resource.as_ref().unwrap();
+            assert_eq!((any.type_url.as_str(), any.value.len()), ("type.googleapis.com/x", length));
+        }
+    }
+
+    #[test]
+    fn many_small_resources_are_gathered_into_bounded_pieces() {
+        let resource = |number: usize| DeltaResource {
+            name: number.to_string().into(),
+            version: String::new(),
+            message: vec![1; 100].into(),
+        };
+        let response = DeltaResponse {
+            type_url: "t",
+            nonce: String::new(),
+            resources: (0..1000).map(resource).collect(),
+            removed: Vec::new(),
+        };
+        let pieces: Vec<Bytes> = response.into_pieces().collect();
+        assert!(pieces.len() >= 6 && pieces.iter().all(|piece| piece.len() < PIECE + SHARED), "{}", pieces.len());
     }
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use portolan_proto::DeltaResponse;
-use portolan_proto::envoy::discovery::DeltaDiscoveryRequest;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::MissedTickBehavior;
-use tonic::{Status, Streaming};
+use tonic::Status;
 
 use crate::core::fleet::Fleet;
 use crate::core::limits::Reset;
+use crate::framing::Requests;
 use crate::metrics::CountedStream;
 use crate::server::{Hosted, Inner};
 use crate::transition::{FleetName, StreamId, Transition};
@@ -24,7 +24,7 @@ type Sender = mpsc::Sender<Result<DeltaResponse, Status>>;
 pub(crate) async fn run(
     server: Arc<Inner>,
     fleet: FleetName,
-    inbound: Streaming<DeltaDiscoveryRequest>,
+    inbound: Requests,
     outbound: Sender,
 ) {
     let counted = server.metrics.stream(&fleet);
@@ -59,7 +59,7 @@ impl Pump {
     }
 
     /// Returns why the stream has to be ended from this side; `None` when the proxy ended it.
-    async fn serve(&mut self, mut inbound: Streaming<DeltaDiscoveryRequest>) -> Option<Status> {
+    async fn serve(&mut self, mut inbound: Requests) -> Option<Status> {
         let removed = || Some(Status::unavailable("the fleet has been removed"));
         let mut changed = self.hosted.changed.subscribe();
         if *changed.borrow_and_update() {
@@ -72,7 +72,7 @@ impl Pump {
             let id = self.id;
             let outcome = tokio::select! {
                 () = self.outbound.closed() => return None,
-                request = inbound.message() => match request {
+                request = inbound.next() => match request {
                     Ok(Some(request)) => self.step(|fleet, now| fleet.on_request(id, request, now)),
                     Ok(None) | Err(_) => return None,
                 },

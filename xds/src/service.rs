@@ -3,29 +3,27 @@
 use std::convert::Infallible;
 use std::future::{self, Future};
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use futures::Stream;
-use portolan_proto::DeltaResponse;
-use portolan_proto::envoy::discovery::DeltaDiscoveryRequest;
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
 use tonic::codegen::{Body as HttpBody, StdError};
-use tonic::server::{Grpc, NamedService, StreamingService};
+use tonic::server::NamedService;
 use tonic::transport::server::Connected;
-use tonic::{Code, Request, Response, Status, Streaming};
+use tonic::{Code, Status};
 
-use crate::codec::DeltaCodec;
+use crate::framing::{Requests, Responses};
 use crate::pump;
 use crate::server::{Inner, Server};
 use crate::transition::FleetName;
 
 type Identify = Arc<dyn Fn(&http::Extensions) -> Option<FleetName> + Send + Sync>;
-type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 const METHOD: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 
@@ -69,12 +67,12 @@ impl NamedService for Service {
 
 impl<B> tower::Service<http::Request<B>> for Service
 where
-    B: HttpBody + Send + 'static,
+    B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<StdError> + Send + 'static,
 {
     type Response = http::Response<Body>;
     type Error = Infallible;
-    type Future = BoxFuture<Result<Self::Response, Infallible>>;
+    type Future = future::Ready<Result<Self::Response, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -83,28 +81,17 @@ where
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         if request.uri().path() != METHOD {
             let status = Status::new(Code::Unimplemented, "only DeltaAggregatedResources is served");
-            return Box::pin(future::ready(Ok(status.into_http())));
+            return future::ready(Ok(status.into_http()));
         }
-        let service = self.clone();
-        let limit = self.server.options.request_bytes;
-        Box::pin(async move {
-            let mut grpc = Grpc::new(DeltaCodec).max_decoding_message_size(limit);
-            Ok(grpc.streaming(service, request).await)
-        })
-    }
-}
-
-impl StreamingService<DeltaDiscoveryRequest> for Service {
-    type Response = DeltaResponse;
-    type ResponseStream = ReceiverStream<Result<DeltaResponse, Status>>;
-    type Future = future::Ready<Result<Response<Self::ResponseStream>, Status>>;
-
-    fn call(&mut self, request: Request<Streaming<DeltaDiscoveryRequest>>) -> Self::Future {
         let Some(fleet) = (self.identify)(request.extensions()) else {
-            return future::ready(Err(Status::permission_denied("these credentials belong to no fleet")));
+            let status = Status::permission_denied("these credentials belong to no fleet");
+            return future::ready(Ok(status.into_http()));
         };
-        let (outbound, responses) = mpsc::channel(pump::WAITING);
-        tokio::spawn(pump::run(Arc::clone(&self.server), fleet, request.into_inner(), outbound));
-        future::ready(Ok(Response::new(ReceiverStream::new(responses))))
+        let requests = Requests::new(Body::new(request.into_body()), self.server.options.request_bytes);
+        let (outbound, waiting) = mpsc::channel(pump::WAITING);
+        tokio::spawn(pump::run(Arc::clone(&self.server), fleet, requests, outbound));
+        let mut response = http::Response::new(Body::new(Responses::new(waiting)));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        future::ready(Ok(response))
     }
 }
