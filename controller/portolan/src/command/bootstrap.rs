@@ -1,8 +1,9 @@
 //! `portolan bootstrap`: for an Envoy that somebody else runs.
 
+use portolan_fleet::Fleet;
 use portolan_proto::json::{Secrets, to_json};
 use portolan_proto::prost::Message;
-use portolan_translate::{BootstrapOptions, DEFAULT_CONNECTION_LIMIT, ServerTls, XdsServer};
+use portolan_translate::{BootstrapOptions, ServerTls, XdsServer};
 use serde_json::Value;
 
 use super::translate::bootstrap_type;
@@ -13,15 +14,11 @@ use crate::shell::Shell;
 
 /// Prints the bootstrap as JSON.
 pub fn bootstrap(arguments: &BootstrapArguments, shell: Shell) -> Result<Verdict, Failure> {
-    let gateway = gateway_name(&arguments.gateway)?;
+    let fleet = Fleet::of(gateway_name(&arguments.gateway)?);
     let options = BootstrapOptions {
-        node_id: gateway.to_string(),
-        node_cluster: gateway.to_string(),
         zone: arguments.zone.clone(),
-        xds: server(arguments)?,
-        admin_socket: arguments.admin_socket.display().to_string(),
-        heap_limit: arguments.heap_limit.map(|megabytes| megabytes * 1_000_000),
-        connection_limit: DEFAULT_CONNECTION_LIMIT,
+        heap_limit: arguments.heap_limit.map(|megabytes| megabytes.saturating_mul(1_000_000)),
+        ..fleet.bootstrap_options(server(arguments)?, arguments.admin_socket.display().to_string())
     };
     shell.out(format_args!("{:#}", render(&options)?));
     Ok(Verdict::Good)

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
+use portolan_fleet::Fleet;
 use portolan_model::NamespacedName;
 use portolan_standalone::envoy::{EnvoyFiles, EnvoyState, Report, Runtime, Start, Supervisor, SupervisorOptions};
-use portolan_translate::{BootstrapOptions, DEFAULT_CONNECTION_LIMIT, XdsServer};
+use portolan_translate::{BootstrapOptions, XdsServer};
 use portolan_xds::Server;
 use tokio::net::UnixListener;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -35,8 +37,22 @@ pub struct Fleets {
     reports: UnboundedReceiver<(NamespacedName, Report)>,
     /// Envoys of earlier processes that nobody has asked for yet
     running: BTreeMap<NamespacedName, EnvoyState>,
-    sockets: BTreeMap<NamespacedName, JoinHandle<()>>,
+    sockets: BTreeMap<NamespacedName, Socket>,
     narrator: Narrator,
+}
+
+/// A socket on which a fleet is served, until dropped.
+struct Socket {
+    path: PathBuf,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.task.abort();
+        // A file that stays is in nobody's way: it is removed before the next socket is made.
+        let _stays = std::fs::remove_file(&self.path);
+    }
 }
 
 impl Fleets {
@@ -63,9 +79,7 @@ impl Fleets {
             Order::Run { gateway, addresses } => self.run(&gateway, addresses),
             Order::Remove(gateway) => {
                 self.supervisor.stop(&gateway);
-                if let Some(socket) = self.sockets.remove(&gateway) {
-                    socket.abort();
-                }
+                self.sockets.remove(&gateway);
                 Ok(())
             }
         }
@@ -83,6 +97,8 @@ impl Fleets {
 
     /// Serves xDS on the Gateway's own socket: whoever can connect to it is of its fleet.
     fn listen(&mut self, gateway: &NamespacedName, files: &EnvoyFiles) -> Result<(), Failure> {
+        // The one before has the same path.
+        self.sockets.remove(gateway);
         let path = files.xds_socket();
         let failed = |error| Failure::Environment(format!("{}: {error}", path.display()));
         match std::fs::remove_file(&path) {
@@ -91,15 +107,13 @@ impl Fleets {
         }
         let incoming = UnixListenerStream::new(UnixListener::bind(&path).map_err(failed)?);
         let (server, fleet, narrator) = (self.server.clone(), fleet_name(gateway), self.narrator);
-        let socket = tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             let served = server.serve(incoming, move |_| Some(fleet.clone()), std::future::pending()).await;
             if let Err(error) = served {
                 narrator.trouble(&format!("xDS is no longer served: {error}"));
             }
         });
-        if let Some(before) = self.sockets.insert(gateway.clone(), socket) {
-            before.abort();
-        }
+        self.sockets.insert(gateway.clone(), Socket { path, task });
         Ok(())
     }
 
@@ -119,7 +133,8 @@ impl Fleets {
 
     /// Drains and ends all Envoys; at once when another signal comes.
     pub async fn shut_down(self, mut signals: Signals) {
-        let Self { supervisor, mut reports, narrator, .. } = self;
+        // The sockets stay to the end: a proxy that drains may still be told something.
+        let Self { supervisor, mut reports, narrator, sockets: _sockets, .. } = self;
         let relay = tokio::spawn(async move {
             while let Some((gateway, report)) = reports.recv().await {
                 narrator.envoy(&gateway, &report);
@@ -135,13 +150,6 @@ impl Fleets {
 }
 
 fn options(gateway: &NamespacedName, files: &EnvoyFiles) -> BootstrapOptions {
-    BootstrapOptions {
-        node_id: gateway.to_string(),
-        node_cluster: gateway.to_string(),
-        zone: String::new(),
-        xds: XdsServer::Unix { path: files.xds_socket().display().to_string() },
-        admin_socket: files.admin_socket().display().to_string(),
-        heap_limit: None,
-        connection_limit: DEFAULT_CONNECTION_LIMIT,
-    }
+    let xds = XdsServer::Unix { path: files.xds_socket().display().to_string() };
+    Fleet::of(gateway.clone()).bootstrap_options(xds, files.admin_socket().display().to_string())
 }

@@ -49,6 +49,9 @@ pub struct Environment {
     pub runtime: PathBuf,
 }
 
+const PILOT_LOST: &str =
+    "the control plane broke down, a defect of Portolan; Envoys go on with what they have: start portolan again";
+
 /// Runs until a signal asks to end.
 pub fn run(options: &RunOptions, environment: Environment, shell: Shell) -> Result<Verdict, Failure> {
     let places = Places { given: options.envoy.clone(), path: environment.path, cache: environment.cache };
@@ -122,7 +125,9 @@ async fn serve(
     let reason = loop {
         tokio::select! {
             reason = signals.next() => break reason,
-            Some(order) = orders.recv() => {
+            order = orders.recv() => {
+                // Whoever gives orders lives as long as messages may come: without one nothing would change any more, unnoticed.
+                let order = order.ok_or_else(|| Failure::Environment(PILOT_LOST.into()))?;
                 if let Err(failure) = fleets.carry_out(order) {
                     // One Gateway cannot be served; the others go on.
                     narrator.trouble(&failure.to_string());
