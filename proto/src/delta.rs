@@ -174,10 +174,15 @@ mod tests {
             message: vec![7_u8; length].into(),
         };
         let lengths = [300, SHARED, 0, PIECE, 5, SHARED - 1];
-        let resources: Vec<_> = lengths.iter().zip('a'..).map(|(length, name)| resource(&name.to_string(), *length)).collect();
+        let resources: Vec<_> =
+            lengths.iter().zip('a'..).map(|(length, name)| resource(&name.to_string(), *length)).collect();
         let large = resources[3].message.clone();
-        let response =
-            DeltaResponse { type_url: "type.googleapis.com/x", nonce: "3".into(), resources, removed: vec!["z".into()] };
+        let response = DeltaResponse {
+            type_url: "type.googleapis.com/x",
+            nonce: "3".into(),
+            resources,
+            removed: vec!["z".into()],
+        };
         let length = response.encoded_len();
         let pieces: Vec<Bytes> = response.into_pieces().collect();
         assert!(pieces.iter().any(|piece| piece.as_ptr() == large.as_ptr()), "the large one is not copied");

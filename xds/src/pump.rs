@@ -21,12 +21,7 @@ pub(crate) const WAITING: usize = 128;
 type Sender = mpsc::Sender<Result<DeltaResponse, Status>>;
 
 /// Serves a proxy of `fleet` until either side ends the stream.
-pub(crate) async fn run(
-    server: Arc<Inner>,
-    fleet: FleetName,
-    inbound: Requests,
-    outbound: Sender,
-) {
+pub(crate) async fn run(server: Arc<Inner>, fleet: FleetName, inbound: Requests, outbound: Sender) {
     let counted = server.metrics.stream(&fleet);
     let hosted = tokio::select! {
         hosted = server.wait_for(&fleet) => hosted,

@@ -104,15 +104,17 @@ impl Engine {
         for event in events {
             let changed = match event {
                 Event::Object { key, object } => {
-                    // From then on the nodes' own reads have them computed again.
-                    if object.is_some() && !self.store.contains(&key) {
+                    // While the object is there, the nodes' own reads have them computed again; when it goes, they go.
+                    if object.is_some() != self.store.contains(&key) {
                         self.want_nodes_of(&key);
                     }
                     self.store.set_object(&key, object)
                 }
                 Event::Binding { gateway, binding } => self.store.set_binding(&gateway, binding),
                 Event::Fleet { gateway, state } => self.store.set_fleet(&gateway, state),
-                Event::Refused(refused) => self.store.set_refused(&refused.route, refused.content, refused.text.as_ref()),
+                Event::Refused(refused) => {
+                    self.store.set_refused(&refused.route, refused.content, refused.text.as_ref())
+                }
             };
             for read in changed {
                 self.graph.touch(&read);
@@ -180,6 +182,12 @@ impl Engine {
     #[must_use]
     pub fn world(&self) -> Recorder<'_> {
         Recorder::new(self)
+    }
+
+    /// Nodes and reads that are kept: none in an empty world.
+    #[must_use]
+    pub fn graph_size(&self) -> usize {
+        self.graph.size()
     }
 
     /// The kinds of reads that nodes have made, for the test that drops them one at a time.

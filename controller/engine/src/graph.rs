@@ -208,6 +208,10 @@ impl Graph {
         unread
     }
 
+    pub fn size(&self) -> usize {
+        self.nodes.ids.len() + self.reads.ids.len()
+    }
+
     pub fn read_kinds(&self) -> BTreeSet<ReadKind> {
         self.reads.names.iter().flatten().map(|read| read.kind()).collect()
     }

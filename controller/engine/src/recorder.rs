@@ -196,7 +196,11 @@ impl World for Recorder<'_> {
 
     fn gateways_using(&self, target: &ObjectKey) -> Vec<NamespacedName> {
         self.read(Read::GatewaysUsing(target.clone()));
-        self.engine.target_users.get(target).map(|users| users.iter().map(|(user, _)| user.clone()).collect()).unwrap_or_default()
+        self.engine
+            .target_users
+            .get(target)
+            .map(|users| users.iter().map(|(user, _)| user.clone()).collect())
+            .unwrap_or_default()
     }
 
     fn attached_routes(&self, listener: &ListenerId) -> usize {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use portolan_engine::{Engine, Options, Output};
+use portolan_engine::{Engine, Event, Options, Output};
 use portolan_model::ir::Status;
 use portolan_model::{NamespacedName, ObjectKey};
 use portolan_proto::{Resource, ResourceKey};
@@ -121,6 +121,9 @@ pub fn play(history: &[Edit], options: Options) -> Result<(), TestCaseError> {
             prop_assert_eq!(state(&engine, &world), state(&world.fresh(), &world), "incremental differs from fresh");
         }
     }
+    let mut emptied = world.fresh();
+    emptied.apply(world.objects.keys().map(|key| Event::Object { key: key.clone(), object: None }));
+    prop_assert_eq!(emptied.graph_size(), 0, "an empty world leaves something behind");
     let again = engine.apply(world.events());
     prop_assert!(
         again.fleets.is_empty()

@@ -375,10 +375,7 @@ fn the_path_of_a_socket_is_counted_in_bytes() {
     assert_eq!(backend(&format!("/{}", "é".repeat(53))), [""; 0]);
     assert_eq!(backend(&format!("/{}", "é".repeat(54))), [format!("{at}must have at most 107 bytes, has 109")]);
     assert_eq!(backend(""), [format!("{at}must not be empty")]);
-    assert_eq!(
-        backend("/a\\0b"),
-        [format!("{at}must not hold the character NUL; an abstract socket begins with `@`")]
-    );
+    assert_eq!(backend("/a\\0b"), [format!("{at}must not hold the character NUL; an abstract socket begins with `@`")]);
 }
 
 #[test]

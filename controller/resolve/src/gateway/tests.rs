@@ -264,10 +264,7 @@ fn a_certificate_that_envoy_refuses_is_named() {
     let programmed: Vec<_> = listeners(&world).into_iter().map(|(_, conditions)| conditions[1].clone()).collect();
     assert_eq!(programmed, ["Programmed=False/Invalid", "Programmed=True/Programmed"]);
     let Some(Status::Gateway { listeners, .. }) = status::gateway(&world, &name()) else { panic!("no status") };
-    assert_eq!(
-        &*listeners[0].conditions[1].message,
-        "Envoy refused the certificate of Secret ns/refused: mismatch"
-    );
+    assert_eq!(&*listeners[0].conditions[1].message, "Envoy refused the certificate of Secret ns/refused: mismatch");
 
     world.fleets.insert(name(), refuse(&["refused", "good"]));
     assert_eq!(gateway_conditions(&world)[1], "Programmed=False/Invalid");
