@@ -11,6 +11,7 @@ use anyhow::{Context as _, ensure};
 use portolan_engine::{Engine, Event, Options};
 use portolan_proto::ResourceType;
 use portolan_xds::{FleetName, Server};
+use portolan_testkit::portolan::Metrics;
 use prometheus_client::registry::Registry;
 use tokio::net::UnixListener;
 use tokio_stream::wrappers::UnixListenerStream;
@@ -27,11 +28,13 @@ const STREAMS: u64 = 200;
 const PER_STREAM: u64 = 50_000;
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// The server: a world per line of its input (`same`, `changed`), and a line of output for each, once it is published: how many changes that were.
+/// The server. A word per line of its input, a number per line of its output: `same` and `changed` publish a world, and are answered by how many
+/// changes that were; `in-step` by how many streams are.
 pub fn child(socket: &Path) -> anyhow::Result<()> {
     let fleet = FleetName::new(scene::gateway_name().to_string());
     let mut engine = Engine::new(Options::default());
-    let (server, _transitions) = Server::new(portolan_xds::Options::default(), &mut Registry::default());
+    let mut registry = Registry::default();
+    let (server, _transitions) = Server::new(portolan_xds::Options::default(), &mut registry);
     let mut publish = |events: Vec<Event>| {
         let output = engine.apply(events);
         let changes: Vec<_> = output.fleets.into_values().flatten().collect();
@@ -53,6 +56,11 @@ pub fn child(socket: &Path) -> anyhow::Result<()> {
         match line?.as_str() {
             "same" => publish(scene::world(ROUTES)),
             "changed" => publish(vec![scene::own_host(ROUTES / 2, 1)]),
+            "in-step" => {
+                let mut text = String::new();
+                prometheus_client::encoding::text::encode(&mut text, &registry)?;
+                println!("{}", Metrics::read(&text).sum("portolan_xds_streams", &["state=\"in_step\""]));
+            }
             other => anyhow::bail!("{other:?} is no word of this protocol"),
         }
     }
@@ -131,6 +139,8 @@ async fn measure() -> anyhow::Result<Vec<Row>> {
     let joined = start.elapsed();
     // What allocators give back by themselves, they give back by now.
     tokio::time::sleep(Duration::from_secs(3)).await;
+    let in_step = server.order("in-step")? as u64;
+    ensure!(in_step == STREAMS + 1, "only {in_step} streams are in step");
     let with = server.resident();
     let per_stream = with.saturating_sub(without) / STREAMS;
 
