@@ -139,8 +139,8 @@ async fn measure() -> anyhow::Result<Vec<Row>> {
     let joined = start.elapsed();
     // What allocators give back by themselves, they give back by now.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let in_step = server.order("in-step")? as u64;
-    ensure!(in_step == STREAMS + 1, "only {in_step} streams are in step");
+    let followers = server.order("in-step")? as u64;
+    ensure!(followers == STREAMS + 1, "only {followers} streams are in step");
     let with = server.resident();
     let per_stream = with.saturating_sub(without) / STREAMS;
 
