@@ -42,8 +42,9 @@ pub fn rows() -> anyhow::Result<Vec<Row>> {
     let output = Command::new(std::env::current_exe()?).args(["--child", "cold"]).stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "the process ended with {}", output.status);
     let measured: Value = serde_json::from_slice(&output.stdout)?;
-    let number = |name: &str| measured[name].as_u64().with_context(|| format!("no {name} in {measured}"));
-    let seconds = measured["seconds"].as_f64().context("no seconds")?;
+    let number =
+        |name: &str| measured.get(name).and_then(Value::as_u64).with_context(|| format!("no {name} in {measured}"));
+    let seconds = measured.get("seconds").and_then(Value::as_f64).context("no seconds")?;
     let (resources, bytes) = (number("resources")?, number("bytes")?);
     // Each route has a cluster and endpoints.
     ensure!(resources > 2 * ROUTES as u64, "only {resources} resources were computed");
