@@ -1,7 +1,7 @@
 //! 200 proxies in step over 10,000 resources: what a stream costs the server, and what an update without effect sends.
 
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,11 +14,12 @@ use portolan_testkit::portolan::Metrics;
 use portolan_xds::{FleetName, Server};
 use prometheus_client::registry::Registry;
 use tokio::net::UnixListener;
+use tokio::task::JoinSet;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::server::UdsConnectInfo;
 
 use crate::client::{Names, Received, follow};
-use crate::measure::{Row, megabytes, milliseconds, resident};
+use crate::measure::{Row, megabytes, milliseconds, peak, resident};
 use crate::scene;
 
 /// Each with a cluster and endpoints: 10,000 resources.
@@ -26,6 +27,8 @@ const ROUTES: usize = 5_000;
 const STREAMS: u64 = 200;
 /// The bar, in bytes.
 const PER_STREAM: u64 = 50_000;
+/// How many connect at the same time.
+const TOGETHER: u64 = 10;
 const LIMIT: Duration = Duration::from_mins(2);
 
 /// The server. A word per line of its input, a number per line of its output: `same` and `changed` publish a world, and are answered by how many
@@ -98,6 +101,10 @@ impl ServerProcess {
     fn resident(&self) -> u64 {
         resident(self.process.id())
     }
+
+    fn peak(&self) -> u64 {
+        peak(self.process.id())
+    }
 }
 
 impl Drop for ServerProcess {
@@ -116,34 +123,26 @@ pub fn rows() -> anyhow::Result<Vec<Row>> {
 async fn measure() -> anyhow::Result<Vec<Row>> {
     let directory = tempfile::tempdir()?;
     let socket = directory.path().join("xds.sock");
-    let names = Arc::new(names());
     let mut server = ServerProcess::start(&socket)?;
     let resources: u64 = server.line()?.parse()?;
     ensure!(resources >= 10_000, "only {resources} resources");
     ensure!(server.line()? == "ready", "the server does not serve");
 
-    let received = Arc::new(Received::default());
-    // One proxy first: what the server needs once, such as encoded tables, is no cost of a stream.
-    let mut clients = tokio::task::JoinSet::new();
-    let mut start_clients = |count: u64| {
-        for _ in 0..count {
-            clients.spawn(follow(socket.clone(), Arc::clone(&names), Arc::clone(&received)));
-        }
-    };
-    start_clients(1);
-    in_step(&received, resources).await?;
+    let mut proxies =
+        Proxies { socket, names: Arc::new(names()), received: Arc::default(), tasks: JoinSet::new(), resources };
+    // A few at a time, as a rollout does. The first are not counted: what the server needs once, and what the allocator keeps of a moment with
+    // several proxies that hold nothing yet, is no cost of a stream in step.
+    for _ in 0..2 {
+        proxies.join(TOGETHER, &mut server).await?;
+    }
     let without = server.resident();
-    let start = Instant::now();
-    start_clients(STREAMS);
-    in_step(&received, resources * (STREAMS + 1)).await?;
-    let joined = start.elapsed();
-    // What allocators give back by themselves, they give back by now.
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    let followers = server.order("in-step")? as u64;
-    ensure!(followers == STREAMS + 1, "only {followers} streams are in step");
+    for _ in 0..STREAMS / TOGETHER {
+        proxies.join(TOGETHER, &mut server).await?;
+    }
     let with = server.resident();
     let per_stream = with.saturating_sub(without) / STREAMS;
 
+    let (streams, received) = (proxies.tasks.len() as u64, Arc::clone(&proxies.received));
     let before = received.responses.load(Ordering::Relaxed);
     ensure!(server.order("same")? == 0, "the engine sees changes where there are none");
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -151,10 +150,15 @@ async fn measure() -> anyhow::Result<Vec<Row>> {
     // The streams do live: a change reaches each of them, as one response.
     let start = Instant::now();
     ensure!(server.order("changed")? == 1, "one table changes");
-    in_step(&received, (resources + 1) * (STREAMS + 1)).await?;
+    received.reach((resources + 1) * streams).await?;
     let fan_out = start.elapsed();
     let answers = received.responses.load(Ordering::Relaxed) - before - for_nothing;
-    ensure!(answers == STREAMS + 1, "{answers} responses for one change on {} streams", STREAMS + 1);
+    ensure!(answers == streams, "{answers} responses for one change on {streams} streams");
+
+    received.resources.store(resources * streams, Ordering::Relaxed);
+    let start = Instant::now();
+    proxies.join(STREAMS, &mut server).await?;
+    let joined = start.elapsed();
 
     Ok(vec![
         Row {
@@ -170,13 +174,18 @@ async fn measure() -> anyhow::Result<Vec<Row>> {
             kept: Some(for_nothing == 0),
         },
         Row {
-            what: "200 new proxies until all hold everything",
+            what: "200 more proxies that all come at once: until they hold everything; memory at most and after",
             bar: "reported",
-            measured: format!("{:.1} s", joined.as_secs_f64()),
+            measured: format!(
+                "{:.1} s; {}; {}",
+                joined.as_secs_f64(),
+                megabytes(server.peak()),
+                megabytes(server.resident())
+            ),
             kept: None,
         },
         Row {
-            what: "one changed route until all 201 proxies have received the table",
+            what: "one changed route until 220 proxies have received the table",
             bar: "reported",
             measured: milliseconds(fan_out),
             kept: None,
@@ -184,17 +193,53 @@ async fn measure() -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// Waits until all clients together have received so many resources.
-async fn in_step(received: &Received, resources: u64) -> anyhow::Result<()> {
-    let end = Instant::now() + LIMIT;
-    loop {
-        let now = received.resources.load(Ordering::Relaxed);
-        if now == resources {
-            return Ok(());
+/// The clients.
+struct Proxies {
+    socket: PathBuf,
+    names: Arc<Names>,
+    received: Arc<Received>,
+    tasks: JoinSet<anyhow::Result<()>>,
+    /// Of the world
+    resources: u64,
+}
+
+impl Proxies {
+    /// So many more connect; waits until they hold everything, once, and the server knows it.
+    async fn join(&mut self, count: u64, server: &mut ServerProcess) -> anyhow::Result<()> {
+        for _ in 0..count {
+            self.tasks.spawn(follow(self.socket.clone(), Arc::clone(&self.names), Arc::clone(&self.received)));
         }
-        ensure!(now < resources, "{now} resources were received, {resources} are right: something was sent twice");
-        ensure!(Instant::now() < end, "only {now} of {resources} resources were received within {LIMIT:?}");
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        let all = self.tasks.len();
+        self.received.reach(self.resources * all as u64).await?;
+        let end = Instant::now() + LIMIT;
+        loop {
+            let in_step = server.order("in-step")?;
+            if in_step == all {
+                return Ok(());
+            }
+            if let Some(ended) = self.tasks.try_join_next() {
+                ended??;
+                anyhow::bail!("the server has ended a stream");
+            }
+            ensure!(Instant::now() < end, "only {in_step} of {all} streams are in step");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Received {
+    /// Waits until all clients together have received so many resources.
+    async fn reach(&self, resources: u64) -> anyhow::Result<()> {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let now = self.resources.load(Ordering::Relaxed);
+            if now == resources {
+                return Ok(());
+            }
+            ensure!(now < resources, "{now} resources were received, {resources} are right: something was sent twice");
+            ensure!(Instant::now() < end, "only {now} of {resources} resources were received within {LIMIT:?}");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 }
 
