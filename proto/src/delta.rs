@@ -92,7 +92,7 @@ pub struct Pieces {
 /// From this length on a resource is not copied.
 const SHARED: usize = 4 << 10;
 /// A gathered piece ends with the resource that makes it this long.
-const PIECE: usize = 16 << 10;
+const PIECE: usize = 64 << 10;
 
 impl Iterator for Pieces {
     type Item = Bytes;
@@ -213,6 +213,6 @@ mod tests {
             removed: Vec::new(),
         };
         let pieces: Vec<Bytes> = response.into_pieces().collect();
-        assert!(pieces.len() >= 6 && pieces.iter().all(|piece| piece.len() < PIECE + SHARED), "{}", pieces.len());
+        assert!(pieces.len() >= 2 && pieces.iter().all(|piece| piece.len() < PIECE + SHARED), "{}", pieces.len());
     }
 }
