@@ -11,13 +11,14 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::Frame;
 use http_body_util::BodyExt;
-use portolan_proto::DeltaResponse;
 use portolan_proto::delta::Pieces;
 use portolan_proto::envoy::discovery::DeltaDiscoveryRequest;
 use prost::Message;
 use tokio::sync::mpsc;
 use tonic::Status;
 use tonic::body::Body;
+
+use crate::pump::Queued;
 
 /// Flag and length.
 const PREFIX: usize = 5;
@@ -71,14 +72,14 @@ impl Requests {
 
 /// The responses to a proxy as a body, with the status in its trailers.
 pub(crate) struct Responses {
-    waiting: mpsc::Receiver<Result<DeltaResponse, Status>>,
+    waiting: mpsc::Receiver<Queued>,
     /// What is being sent
     pieces: Option<Pieces>,
     ended: bool,
 }
 
 impl Responses {
-    pub(crate) const fn new(waiting: mpsc::Receiver<Result<DeltaResponse, Status>>) -> Self {
+    pub(crate) const fn new(waiting: mpsc::Receiver<Queued>) -> Self {
         Self { waiting, pieces: None, ended: false }
     }
 }

@@ -1,7 +1,7 @@
 use futures::stream;
 use http_body_util::StreamBody;
-use portolan_proto::DeltaResource;
 use portolan_proto::envoy::discovery::DeltaDiscoveryResponse;
+use portolan_proto::{DeltaResource, DeltaResponse};
 
 use super::*;
 
@@ -55,7 +55,7 @@ async fn responses_are_framed_and_end_with_their_status() {
         let resource = DeltaResource { name: "a".into(), version: "v".into(), message: large.clone() };
         let response =
             DeltaResponse { type_url: "t", nonce: nonce.into(), resources: vec![resource], removed: Vec::new() };
-        sender.send(Ok(response)).await.unwrap();
+        sender.send(Ok(Box::new(response))).await.unwrap();
     }
     sender.send(Err(Status::aborted("enough"))).await.unwrap();
 

@@ -18,7 +18,9 @@ use crate::transition::{FleetName, StreamId, Transition};
 /// Responses that may wait for the connection. More are never unanswered: one per type, or 32 where each carries one resource.
 pub(crate) const WAITING: usize = 128;
 
-type Sender = mpsc::Sender<Result<DeltaResponse, Status>>;
+/// Boxed: the queue of a stream has room for 32 at least.
+pub(crate) type Queued = Result<Box<DeltaResponse>, Status>;
+type Sender = mpsc::Sender<Queued>;
 
 /// Serves a proxy of `fleet` until either side ends the stream.
 pub(crate) async fn run(server: Arc<Inner>, fleet: FleetName, inbound: Requests, outbound: Sender) {
@@ -97,7 +99,7 @@ impl Pump {
         self.counted.set(state);
         for response in responses.map_err(|reset| Status::aborted(reset.to_string()))? {
             self.server.metrics.sent(&self.hosted.name, &response);
-            self.outbound.try_send(Ok(response)).map_err(|error| match error {
+            self.outbound.try_send(Ok(Box::new(response))).map_err(|error| match error {
                 TrySendError::Full(_) => Status::aborted("the proxy does not read its stream"),
                 TrySendError::Closed(_) => Status::aborted("the connection is gone"),
             })?;

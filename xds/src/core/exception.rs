@@ -59,7 +59,8 @@ pub(crate) struct Exception {
     pub(crate) sent: Option<(u64, Sent)>,
     /// To be sent although it matches
     pub(crate) force: bool,
-    pub(crate) refused: Option<Refusal>,
+    /// Boxed: rare, and a new proxy has an exception for each name
+    pub(crate) refused: Option<Box<Refusal>>,
     /// Log position of the oldest change that the proxy has not accepted
     pub(crate) since: u64,
     /// Log position of the first change after what is being sent

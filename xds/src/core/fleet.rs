@@ -34,7 +34,8 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(crate) struct Fleet {
     shared: Shared,
-    streams: BTreeMap<StreamId, Stream>,
+    /// Boxed: a tree keeps half of its room free
+    streams: BTreeMap<StreamId, Box<Stream>>,
 }
 
 impl Fleet {
@@ -72,7 +73,7 @@ impl Fleet {
                     stream.fold(*id, &mut self.shared);
                 }
             }
-            let behind = self.streams.values().map(Stream::position).min();
+            let behind = self.streams.values().map(|stream| stream.position()).min();
             self.shared.snapshot.forget_before(behind.unwrap_or(u64::MAX));
             self.shared.snapshot.apply(part);
         }
@@ -80,7 +81,7 @@ impl Fleet {
     }
 
     pub(crate) fn open(&mut self, id: StreamId) {
-        self.streams.insert(id, Stream::new(self.shared.snapshot.position()));
+        self.streams.insert(id, Box::new(Stream::new(self.shared.snapshot.position())));
     }
 
     pub(crate) fn close(&mut self, id: StreamId) {
@@ -126,7 +127,7 @@ impl Fleet {
 
     #[cfg(test)]
     pub(crate) fn stream(&self, id: StreamId) -> Option<&Stream> {
-        self.streams.get(&id)
+        self.streams.get(&id).map(|stream| &**stream)
     }
 
     #[cfg(test)]

@@ -387,7 +387,7 @@ impl Stream {
             Sent::Content(resource) => (Some(resource.version), Some(resource)),
         };
         exception.unsure.retain(|unsure| Some(unsure.version) != version);
-        exception.refused = Some(Refusal { version, resource: resource.clone(), text: text.into() });
+        exception.refused = Some(Box::new(Refusal { version, resource: resource.clone(), text: text.into() }));
         let key = key(kind, name);
         shared.note_refusal(&key, id);
         let can_probe = resource.as_ref().is_some_and(|resource| self.can_probe(shared, resource));
@@ -409,7 +409,12 @@ impl Stream {
     }
 
     fn drop_exception(&mut self, id: StreamId, shared: &mut Shared, kind: ResourceType, name: &Arc<str>) {
-        let dropped = self.types[kind].exceptions.remove(name);
+        let exceptions = &mut self.types[kind].exceptions;
+        let dropped = exceptions.remove(name);
+        if exceptions.is_empty() {
+            // An emptied tree keeps its last node, two kilobytes for each type of each stream in step.
+            *exceptions = BTreeMap::new();
+        }
         if dropped.is_some_and(|exception| exception.refused.is_some()) {
             shared.clear_refusal(&key(kind, name), id);
         }
