@@ -209,10 +209,10 @@ mod tests {
         let response = DeltaResponse {
             type_url: "t",
             nonce: String::new(),
-            resources: (0..1000).map(resource).collect(),
+            resources: (0..4000).map(resource).collect(),
             removed: Vec::new(),
         };
         let pieces: Vec<Bytes> = response.into_pieces().collect();
-        assert!(pieces.len() >= 2 && pieces.iter().all(|piece| piece.len() < PIECE + SHARED), "{}", pieces.len());
+        assert!(pieces.len() >= 6 && pieces.iter().all(|piece| piece.len() < PIECE + SHARED), "{}", pieces.len());
     }
 }
