@@ -78,7 +78,7 @@ impl Portolan {
             if let Some(status) = self.process.exited()? {
                 anyhow::bail!("portolan ended with {status}:\n{}", self.log());
             }
-            if let Ok(exchange) = get(&self.admin, "http://admin/readyz").await
+            if let Ok(exchange) = get(&self.admin, "http://localhost/readyz").await
                 && exchange.status == StatusCode::OK
             {
                 return Ok(());
@@ -94,7 +94,7 @@ impl Portolan {
     /// When it does not answer, or with another status than 200.
     pub async fn admin(&self, path: &str) -> anyhow::Result<String> {
         let exchange =
-            get(&self.admin, &format!("http://admin{path}")).await.with_context(|| format!("admin {path}"))?;
+            get(&self.admin, &format!("http://localhost{path}")).await.with_context(|| format!("admin {path}"))?;
         let body = String::from_utf8_lossy(&exchange.body).into_owned();
         anyhow::ensure!(exchange.status == StatusCode::OK, "admin {path}: {} {body}", exchange.status);
         Ok(body)

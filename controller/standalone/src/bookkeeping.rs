@@ -1,6 +1,7 @@
 //! What an API server keeps about objects: generations, and statuses with times. Pure: the time comes in as an argument.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use portolan_model::ir::Status;
 use portolan_model::objects::{Object, ParentRef};
@@ -10,13 +11,13 @@ use serde_json::{Map, Value, json};
 
 use crate::directory::Applied;
 
-/// Generations and statuses of all objects in force.
-#[derive(Debug, Default)]
+/// Generations and statuses of all objects in force. A copy shares them with the original.
+#[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    entries: BTreeMap<ObjectKey, Entry>,
+    entries: BTreeMap<ObjectKey, Arc<Entry>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     applied: Applied,
     generation: i64,
@@ -33,20 +34,21 @@ impl Ledger {
         let written = Some(applied.bookkeeping.generation).filter(|generation| *generation > 0);
         match self.entries.get_mut(key) {
             Some(entry) => {
+                let entry = Arc::make_mut(entry);
                 let counted = entry.generation + i64::from(entry.applied.object != applied.object);
                 entry.generation = written.unwrap_or(counted);
                 entry.applied = applied.clone();
             }
             None => {
                 let entry = Entry { applied: applied.clone(), generation: written.unwrap_or(1), status: None };
-                self.entries.insert(key.clone(), entry);
+                self.entries.insert(key.clone(), Arc::new(entry));
             }
         }
     }
 
     /// Puts a status in force; `now` in seconds since the epoch. lastTransitionTime moves only where a condition's status does.
     pub fn set_status(&mut self, key: &ObjectKey, status: Option<&Status>, now: i64) {
-        if let Some(entry) = self.entries.get_mut(key) {
+        if let Some(entry) = self.entries.get_mut(key).map(Arc::make_mut) {
             let before = entry.status.take();
             entry.status = status
                 .map(|status| Stamp { generation: entry.generation, now, before: before.as_ref() }.status(status));

@@ -1,6 +1,8 @@
 //! `portolan translate`: the Envoy configuration.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use portolan_model::NamespacedName;
 use portolan_proto::json::{Secrets, to_json};
@@ -38,7 +40,7 @@ pub fn translate(options: &TranslateOptions, shell: Shell) -> Result<Verdict, Fa
         (None, format) => {
             let mut all = Map::new();
             for (name, snapshot) in &gateways {
-                all.insert(name.to_string(), resources(snapshot, secrets)?);
+                all.insert(name.to_string(), resources(snapshot.iter(), secrets)?);
             }
             shell.out(print(&Value::Object(all), format).trim_end());
         }
@@ -73,8 +75,11 @@ fn write_all(
     for (name, snapshot) in gateways {
         let extension = if format == TranslateFormat::Yaml { "yaml" } else { "json" };
         let path = directory.join(format!("{}.{}.{extension}", name.namespace, name.name));
-        let value =
-            if format == TranslateFormat::Envoy { complete(snapshot, secrets)? } else { resources(snapshot, secrets)? };
+        let value = if format == TranslateFormat::Envoy {
+            complete(snapshot, secrets)?
+        } else {
+            resources(snapshot.iter(), secrets)?
+        };
         std::fs::write(&path, print(&value, format)).map_err(|error| failed(&path, error))?;
     }
     Ok(())
@@ -98,18 +103,13 @@ pub fn bootstrap_type() -> String {
     portolan_proto::envoy::bootstrap::Bootstrap::type_url()
 }
 
-/// All resources by type, each with its version and what it comes from.
-pub fn resources(snapshot: &Snapshot, secrets: Secrets) -> Result<Value, Failure> {
-    let mut types = Map::new();
-    for kind in ResourceType::ALL {
-        let of_kind: Result<Vec<Value>, Failure> =
-            snapshot.iter().filter(|resource| resource.key.kind == kind).map(|one| resource(one, secrets)).collect();
-        let of_kind = of_kind?;
-        if !of_kind.is_empty() {
-            types.insert(plural(kind).into(), Value::Array(of_kind));
-        }
+/// Resources of a Snapshot by type, each with its version and what it comes from.
+pub fn resources<'a>(all: impl Iterator<Item = &'a Arc<Resource>>, secrets: Secrets) -> Result<Value, Failure> {
+    let mut types: BTreeMap<ResourceType, Vec<Value>> = BTreeMap::new();
+    for one in all {
+        types.entry(one.key.kind).or_default().push(resource(one, secrets)?);
     }
-    Ok(Value::Object(types))
+    Ok(Value::Object(types.into_iter().map(|(kind, all)| (plural(kind).into(), Value::Array(all))).collect()))
 }
 
 fn resource(resource: &Resource, secrets: Secrets) -> Result<Value, Failure> {

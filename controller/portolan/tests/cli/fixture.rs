@@ -88,8 +88,14 @@ impl Portolan {
     }
 
     pub async fn admin(&self, path: &str) -> (u16, String) {
-        let answer = get(&Endpoint::http1(self.admin), &format!("http://admin{path}")).await.unwrap();
+        let answer = get(&Endpoint::http1(self.admin), &format!("http://localhost{path}")).await.unwrap();
         (answer.status.as_u16(), String::from_utf8(answer.body.to_vec()).unwrap())
+    }
+
+    /// Asks while the test goes on.
+    pub fn admin_task(&self, path: &str) -> tokio::task::JoinHandle<()> {
+        let (endpoint, url) = (Endpoint::http1(self.admin), format!("http://localhost{path}"));
+        tokio::spawn(async move { assert_eq!(get(&endpoint, &url).await.unwrap().status.as_u16(), 200) })
     }
 
     pub async fn json(&self, path: &str) -> Value {

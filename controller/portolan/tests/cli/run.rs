@@ -123,6 +123,35 @@ async fn the_admin_endpoint_shows_what_kubernetes_would() {
     let dump = portolan.json("/config_dump?gateway=default/web").await;
     let listeners = dump["default/web"]["listeners"].as_array().unwrap();
     assert!(listeners.iter().any(|listener| listener["name"] == format!("http/{port}")), "{dump:#}");
+    assert_eq!(portolan.json("/config_dump?gateway=default%2fweb").await, dump);
+    let (status, text) = portolan.admin("/config_dump?gateway=default/wbe").await;
+    assert_eq!(
+        (status, text.as_str()),
+        (404, "Portolan has no Gateway default/wbe in force; there are: default/web\n")
+    );
+    assert_eq!(portolan.admin("/config_dump?gateway=a/b/c").await.0, 400);
+    portolan.stop().await;
+}
+
+/// Whoever looks at a large configuration does not hold up those who change it: readiness is asked of the pilot as changes are.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pilot_goes_on_while_a_dump_is_made() {
+    let (dir, _port, echo) = scene().await;
+    let many = |number: usize| route(&format!("r{number}"), &format!("r{number}.example"), echo.address());
+    dir.write("many.yaml", (0..2_000).map(many).collect::<Vec<_>>().join("---\n")).unwrap();
+    let mut portolan = Portolan::start(&dir, &[]);
+    portolan.ready().await;
+    let began = Instant::now();
+    portolan.admin("/config_dump").await;
+    let alone = began.elapsed();
+    let dump = portolan.admin_task("/config_dump");
+    // The question is with the pilot by then, and the answer far from made.
+    tokio::time::sleep(alone / 20).await;
+    let began = Instant::now();
+    assert_eq!(portolan.admin("/readyz").await.0, 200);
+    let readiness = began.elapsed();
+    assert!(readiness < alone / 4, "the dump took {alone:?}, readiness {readiness:?}");
+    dump.await.unwrap();
     portolan.stop().await;
 }
 

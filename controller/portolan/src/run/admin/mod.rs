@@ -1,5 +1,7 @@
 //! The admin endpoint: readiness, metrics, objects, configuration. Without TLS and credentials, on loopback unless told otherwise.
 
+mod door;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -10,11 +12,12 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use portolan_model::{Kind, NamespacedName, ObjectKey};
+use portolan_proto::Resource;
 use portolan_proto::json::Secrets;
 use prometheus_client::registry::Registry;
 use serde_json::{Map, Value};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, oneshot};
 
 use super::pilot::{Message, Pilot};
 use crate::command::translate;
@@ -25,6 +28,8 @@ use crate::load::gateway_name;
 struct Admin {
     pilot: Sender<Message>,
     registry: Arc<Registry>,
+    /// One large answer is made at a time: each takes a processor and several times its own size
+    rendering: Arc<Mutex<()>>,
 }
 
 /// Takes the port.
@@ -44,24 +49,31 @@ pub async fn serve(listener: TcpListener, pilot: Sender<Message>, registry: Arc<
         .route("/objects/{kind}/{name}", get(cluster_object))
         .route("/objects/{kind}/{namespace}/{name}", get(object))
         .route("/config_dump", get(config_dump))
-        .with_state(Admin { pilot, registry });
-    if let Err(error) = axum::serve(listener, router).await {
-        tracing::error!(%error, "the admin endpoint has ended");
-    }
+        .with_state(Admin { pilot, registry, rendering: Arc::default() });
+    door::serve(listener, router, door::PATIENCE).await;
 }
 
 impl Admin {
-    /// Asks the pilot.
+    /// Asks the pilot. Changes wait meanwhile: a question copies what it is about, and is answered elsewhere.
     async fn ask<T: Send + 'static>(&self, question: impl FnOnce(&Pilot) -> T + Send + 'static) -> Result<T, Response> {
         let (sender, answer) = oneshot::channel();
         let query = Message::Query(Box::new(move |pilot| {
             // Whoever asked may have gone.
             let _gone = sender.send(question(pilot));
         }));
-        let ending = || (StatusCode::SERVICE_UNAVAILABLE, "portolan is ending\n").into_response();
         self.pilot.send(query).map_err(|_| ending())?;
         answer.await.map_err(|_| ending())
     }
+
+    /// Makes a large answer, beside the threads that serve.
+    async fn render(&self, answer: impl FnOnce() -> Response + Send + 'static) -> Response {
+        let _turn = self.rendering.lock().await;
+        tokio::task::spawn_blocking(answer).await.unwrap_or_else(|_| ending())
+    }
+}
+
+fn ending() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, "portolan is ending\n").into_response()
 }
 
 async fn readyz(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Result<Response, Response> {
@@ -94,8 +106,8 @@ async fn metrics(State(admin): State<Admin>) -> Response {
 }
 
 async fn objects(State(admin): State<Admin>) -> Result<Response, Response> {
-    let objects = admin.ask(|pilot| pilot.plane().ledger().show_all().collect::<Vec<_>>()).await?;
-    Ok(json(&Value::Array(objects)))
+    let ledger = admin.ask(|pilot| pilot.plane().ledger().clone()).await?;
+    Ok(admin.render(move || json(&Value::Array(ledger.show_all().collect()))).await)
 }
 
 async fn cluster_object(
@@ -121,23 +133,49 @@ async fn show(admin: &Admin, kind: &str, name: NamespacedName) -> Result<Respons
 
 /// All resources of one Gateway, or of all, private keys redacted.
 async fn config_dump(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Result<Response, Response> {
-    let bad = |failure: Failure| (StatusCode::BAD_REQUEST, format!("{failure}\n")).into_response();
     let query = query.unwrap_or_default();
-    let only = query.split('&').find_map(|field| field.strip_prefix("gateway=")).map(|name| name.replace("%2F", "/"));
-    let only = only.map(|name| gateway_name(&name)).transpose().map_err(bad)?;
-    let dump = admin
+    let only = query.split('&').find_map(|field| field.strip_prefix("gateway="));
+    let only = only.map(|name| gateway_name(&name.replace("%2F", "/").replace("%2f", "/"))).transpose();
+    let only = only.map_err(|failure| failed(StatusCode::BAD_REQUEST, &failure))?;
+    let wanted = only.clone();
+    let (gateways, others) = admin
         .ask(move |pilot| {
             let engine = pilot.plane().engine();
-            let mut all = Map::new();
-            for gateway in engine.fleets().filter(|gateway| only.as_ref().is_none_or(|only| only == *gateway)) {
-                if let Some(snapshot) = engine.snapshot(gateway) {
-                    all.insert(gateway.to_string(), translate::resources(snapshot, Secrets::Redact)?);
-                }
-            }
-            Ok::<_, Failure>(Value::Object(all))
+            let is_wanted = |gateway: &NamespacedName| wanted.as_ref().is_none_or(|wanted| wanted == gateway);
+            let (chosen, others): (Vec<_>, Vec<_>) = engine.fleets().cloned().partition(is_wanted);
+            let resources = |gateway: NamespacedName| {
+                let snapshot = engine.snapshot(&gateway)?;
+                let resources: Vec<Arc<Resource>> = snapshot.iter().cloned().collect();
+                Some((gateway, resources))
+            };
+            (chosen.into_iter().filter_map(resources).collect::<Vec<_>>(), others)
         })
         .await?;
-    dump.map(|value| json(&value)).map_err(bad)
+    if let (Some(only), []) = (only, gateways.as_slice()) {
+        return Err((StatusCode::NOT_FOUND, unknown_gateway(&only, &others)).into_response());
+    }
+    Ok(admin.render(move || dump(&gateways)).await)
+}
+
+fn unknown_gateway(name: &NamespacedName, others: &[NamespacedName]) -> String {
+    let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+    let others = if others.is_empty() { "there is none".into() } else { format!("there are: {}", others.join(", ")) };
+    format!("Portolan has no Gateway {name} in force; {others}\n")
+}
+
+fn dump(gateways: &[(NamespacedName, Vec<Arc<Resource>>)]) -> Response {
+    let mut all = Map::new();
+    for (gateway, resources) in gateways {
+        match translate::resources(resources.iter(), Secrets::Redact) {
+            Ok(value) => _ = all.insert(gateway.to_string(), value),
+            Err(failure) => return failed(StatusCode::INTERNAL_SERVER_ERROR, &failure),
+        }
+    }
+    json(&Value::Object(all))
+}
+
+fn failed(status: StatusCode, failure: &Failure) -> Response {
+    (status, format!("{failure}\n")).into_response()
 }
 
 fn json(value: &Value) -> Response {
