@@ -1,6 +1,7 @@
 //! Self-made authorities and the certificates that they sign: good ones and, on purpose, expired or mismatched ones.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use base64::Engine as _;
@@ -23,10 +24,10 @@ pub struct Leaf {
     pub names: Vec<String>,
     /// Subject alternative names of the form `spiffe://..`.
     pub uris: Vec<String>,
-    /// Year, month and day before which it is not valid.
-    pub not_before: (i32, u8, u8),
-    /// Year, month and day after which it is not valid.
-    pub not_after: (i32, u8, u8),
+    /// When it begins to be valid; whole seconds.
+    pub not_before: SystemTime,
+    /// The last second of its validity.
+    pub not_after: SystemTime,
 }
 
 impl Leaf {
@@ -35,15 +36,22 @@ impl Leaf {
         Self {
             names: names.iter().map(ToString::to_string).collect(),
             uris: Vec::new(),
-            not_before: (2020, 1, 1),
-            not_after: (2100, 1, 1),
+            not_before: date_time_ymd(2020, 1, 1).into(),
+            not_after: date_time_ymd(2100, 1, 1).into(),
         }
     }
 
     /// The same, but expired since 2021.
     #[must_use]
     pub fn expired(mut self) -> Self {
-        self.not_after = (2021, 1, 1);
+        self.not_after = date_time_ymd(2021, 1, 1).into();
+        self
+    }
+
+    /// The same, but valid no longer than for this time from now.
+    #[must_use]
+    pub fn expiring(mut self, within: Duration) -> Self {
+        self.not_after = SystemTime::now() + within;
         self
     }
 }
@@ -127,10 +135,8 @@ impl Authority {
         }
         // The subject stays the same while names differ, so that nothing matches by accident of the common name.
         params.distinguished_name.push(DnType::CommonName, "portolan test");
-        let (year, month, day) = leaf.not_before;
-        params.not_before = date_time_ymd(year, month, day);
-        let (year, month, day) = leaf.not_after;
-        params.not_after = date_time_ymd(year, month, day);
+        params.not_before = leaf.not_before.into();
+        params.not_after = leaf.not_after.into();
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?;

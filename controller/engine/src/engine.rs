@@ -11,6 +11,7 @@ use portolan_model::objects::Object;
 use portolan_model::{Kind, Name, NamespacedName, ObjectKey};
 use portolan_proto::{Resource, Snapshot};
 
+use crate::clock::Clock;
 use crate::few::Few;
 use crate::fleet::Fleet;
 use crate::graph::Graph;
@@ -51,6 +52,7 @@ pub struct SecretSlot {
 pub struct Engine {
     pub(crate) options: Options,
     pub(crate) store: Store,
+    pub(crate) clock: Clock,
     pub(crate) graph: Graph,
     pub(crate) gateway_views: HashMap<NamespacedName, Arc<GatewayView>>,
     pub(crate) listener_plans: HashMap<NamespacedName, Vec<ListenerPlan>>,
@@ -78,6 +80,7 @@ impl Engine {
         Self {
             options,
             store: Store::default(),
+            clock: Clock::new(),
             graph: Graph::new(),
             gateway_views: HashMap::new(),
             listener_plans: HashMap::new(),
@@ -112,6 +115,7 @@ impl Engine {
                 }
                 Event::Binding { gateway, binding } => self.store.set_binding(&gateway, binding),
                 Event::Fleet { gateway, state } => self.store.set_fleet(&gateway, state),
+                Event::Time(now) => self.clock.set(now),
                 Event::Refused(refused) => {
                     self.store.set_refused(&refused.route, refused.content, refused.text.as_ref())
                 }
@@ -123,6 +127,7 @@ impl Engine {
         let mut output = Output::default();
         while let Some(node) = self.graph.next() {
             self.compute(&node, &mut output);
+            output.computed += 1;
         }
         for (name, fleet) in &mut self.fleets {
             let changes = fleet.publish();
@@ -178,6 +183,18 @@ impl Engine {
         self.store.get(key)
     }
 
+    /// When the time will make a difference next, in seconds since the epoch. Whoever owns a clock then tells the time.
+    #[must_use]
+    pub fn due(&self) -> Option<i64> {
+        self.clock.due()
+    }
+
+    /// Whether it makes a difference that it is this time, which may also be an earlier one than was told last.
+    #[must_use]
+    pub fn is_due(&self, now: i64) -> bool {
+        self.clock.between(now).next().is_some()
+    }
+
     /// The world as resolution sees it, for `explain` and for tests.
     #[must_use]
     pub fn world(&self) -> Recorder<'_> {
@@ -187,7 +204,7 @@ impl Engine {
     /// Nodes and reads that are kept: none in an empty world.
     #[must_use]
     pub fn graph_size(&self) -> usize {
-        self.graph.size()
+        self.graph.size() + self.clock.watched()
     }
 
     /// The kinds of reads that nodes have made, for the test that drops them one at a time.
@@ -198,6 +215,11 @@ impl Engine {
 
     /// Notes what a node read, and lets go of values that nobody reads any more.
     pub(crate) fn record(&mut self, node: &Node, reads: &[Read]) {
+        for read in reads {
+            if let Read::Instant(instant) = read {
+                self.clock.watch(*instant);
+            }
+        }
         let unread = self.graph.record(node, reads);
         self.collect(unread);
     }
@@ -219,6 +241,7 @@ impl Engine {
                     self.backend_views.remove(&key);
                     self.graph.drop_node(&Node::BackendView(key));
                 }
+                Read::Instant(instant) => self.clock.unwatch(instant),
                 _ => {}
             }
         }

@@ -25,6 +25,8 @@ pub enum Event {
     Binding { gateway: NamespacedName, binding: Option<Binding> },
     /// What the proxies of a Gateway have said
     Fleet { gateway: NamespacedName, state: FleetState },
+    /// It is this time, in seconds since the epoch. Before the first of these no instant has come: no certificate is valid yet
+    Time(i64),
     /// Envoy refused a match of a route, or (with `text: None`) the refusal is to be forgotten
     Refused(RefusedMatch),
 }
@@ -49,6 +51,8 @@ pub struct Output {
     pub statuses: BTreeMap<ObjectKey, Option<Status>>,
     /// What the proxies of a Gateway need, where it differs
     pub intents: BTreeMap<NamespacedName, Option<FleetIntent>>,
+    /// How many nodes were computed
+    pub computed: usize,
 }
 
 /// What a Gateway needs of its proxies.

@@ -16,8 +16,9 @@
 //! Invariants, each with a property test: after any sequence of batches the engine equals a fresh one that got the final world in one
 //! batch; the order of events does not matter; a batch that changes no value changes nothing.
 //!
-//! Single-threaded, no clock, no I/O.
+//! Single-threaded, no I/O. The time is an event like any other; [`Engine::due`] says when it makes a difference next.
 
+mod clock;
 mod compute;
 mod engine;
 mod few;

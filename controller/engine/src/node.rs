@@ -61,6 +61,8 @@ pub enum Read {
     Refused(ObjectKey),
     /// The matches of a route that answer 500 for that reason
     Refusals(ObjectKey),
+    /// Whether an instant has come, in seconds since the epoch
+    Instant(i64),
 }
 
 /// The kind of a [`Read`], for the test that drops one kind at a time.
@@ -82,6 +84,7 @@ pub enum ReadKind {
     Attached,
     Refused,
     Refusals,
+    Instant,
 }
 
 impl Read {
@@ -103,6 +106,7 @@ impl Read {
             Self::Attached(_) => ReadKind::Attached,
             Self::Refused(_) => ReadKind::Refused,
             Self::Refusals(_) => ReadKind::Refusals,
+            Self::Instant(_) => ReadKind::Instant,
         }
     }
 }

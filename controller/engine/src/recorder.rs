@@ -134,6 +134,11 @@ impl World for Recorder<'_> {
         self.engine.store.binding(gateway)
     }
 
+    fn has_come(&self, instant: i64) -> bool {
+        self.read(Read::Instant(instant));
+        self.engine.clock.has_come(instant)
+    }
+
     fn grants(&self, namespace: &Name) -> Vec<Arc<ReferenceGrant>> {
         self.index(Read::Grants(Arc::clone(namespace)), pick!(ReferenceGrant))
     }

@@ -1,7 +1,7 @@
 //! Whether a Secret holds a certificate that Envoy can serve.
 //!
 //! Envoy takes a chain in PEM, RSA keys of 2,048 bits or more and ECDSA keys on P-256, P-384 and P-521, and refuses a key that is not
-//! the certificate's; one refused Secret must not reach it (design invariant 6). Validity in time needs a clock and is judged elsewhere.
+//! the certificate's; one refused Secret must not reach it (design invariant 6). Dates are judged apart, by [`Validity`]: they depend on the time as well.
 
 use std::sync::Arc;
 
@@ -12,6 +12,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 use x509_parser::public_key::PublicKey;
 
+use crate::validity::Validity;
+
 /// The type of Secret that the Gateway API's `certificateRefs` mean.
 const SECRET_TYPE: &str = "kubernetes.io/tls";
 const CHAIN: &str = "tls.crt";
@@ -21,12 +23,13 @@ const KEY: &str = "tls.key";
 const CURVES: [&str; 3] = ["1.2.840.10045.3.1.7", "1.3.132.0.34", "1.3.132.0.35"];
 const SMALLEST_RSA_BITS: usize = 2048;
 
-/// A certificate with its key, checked.
+/// A certificate with its key, checked but for its dates.
 pub(crate) struct Certificate {
     pub chain: Arc<[u8]>,
     pub private_key: Arc<[u8]>,
     /// Names of the leaf, lower-case, sorted
     pub dns_names: Vec<Name>,
+    pub validity: Validity,
 }
 
 /// The certificate of a Secret, or what is wrong with it, as the end of a sentence about the Secret.
@@ -40,7 +43,7 @@ pub(crate) fn read(secret: &Secret) -> Result<Certificate, String> {
     let (_, parsed) = X509Certificate::from_der(&leaf).map_err(|_| format!("has no valid certificate in {CHAIN}"))?;
     check_strength(&parsed)?;
     check_key(&parsed, &private_key)?;
-    Ok(Certificate { chain, private_key, dns_names: dns_names(&parsed) })
+    Ok(Certificate { chain, private_key, dns_names: dns_names(&parsed), validity: Validity::of(&parsed) })
 }
 
 /// Files that hold chain and key are widespread, and Envoy takes them as a chain; but a chain is no secret: it stands in Envoy's and

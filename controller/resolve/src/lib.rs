@@ -36,6 +36,7 @@ pub mod secret;
 pub mod status;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod validity;
 pub mod world;
 
 pub use world::{FleetState, Refusal, World};

@@ -24,10 +24,15 @@ pub struct TestWorld {
     /// A Gateway without an entry is programmed
     pub fleets: BTreeMap<NamespacedName, FleetState>,
     pub refusals: BTreeMap<ObjectKey, Vec<Refusal>>,
+    /// In seconds since the epoch
+    pub now: i64,
     gateways: RefCell<BTreeMap<NamespacedName, Option<Arc<GatewayView>>>>,
     routes: RefCell<BTreeMap<ObjectKey, Option<Arc<RouteView>>>>,
     hosts: RefCell<Option<Hosts>>,
 }
+
+/// 2025-06-15: within the dates of self-made certificates.
+const NOW: i64 = 1_750_000_000;
 
 type Hosts = BTreeMap<(TableId, Name), Vec<HostEntry>>;
 
@@ -35,7 +40,7 @@ impl TestWorld {
     /// A World of these objects; of several with one name the last counts.
     pub fn new(objects: impl IntoIterator<Item = Object>) -> Self {
         let objects = objects.into_iter().map(|object| (object.key(), object)).collect();
-        Self { objects, ..Self::default() }
+        Self { objects, now: NOW, ..Self::default() }
     }
 
     /// A World of the objects in manifests, also of those that an API server would refuse, as far as they can be read.
@@ -154,6 +159,10 @@ impl World for TestWorld {
 
     fn binding(&self, gateway: &NamespacedName) -> Option<Arc<Binding>> {
         self.bindings.get(gateway).cloned().unwrap_or_else(|| Some(Binding::default())).map(Arc::new)
+    }
+
+    fn has_come(&self, instant: i64) -> bool {
+        instant <= self.now
     }
 
     fn grants(&self, namespace: &Name) -> Vec<Arc<ReferenceGrant>> {

@@ -31,6 +31,10 @@ pub trait World {
     /// Where the proxies of a Gateway listen, once that is decided
     fn binding(&self, gateway: &NamespacedName) -> Option<Arc<Binding>>;
 
+    /// Whether it is this instant (in seconds since the epoch) or later. The only way to learn of the time: what does not ask about an
+    /// instant is not computed again when it comes
+    fn has_come(&self, instant: i64) -> bool;
+
     // Indexes over objects
     /// The grants in a namespace
     fn grants(&self, namespace: &Name) -> Vec<Arc<ReferenceGrant>>;

@@ -57,10 +57,10 @@ impl ControlPlane {
         }
     }
 
-    /// `now` in seconds since the epoch.
+    /// `now` in seconds since the epoch; with nothing that happened, it is the time alone that went on.
     pub fn apply(&mut self, happenings: impl IntoIterator<Item = Happening>, now: i64, usable: Usable<'_>) -> Effects {
         let mut effects = Effects::default();
-        let mut events = Vec::new();
+        let mut events = vec![Event::Time(now)];
         for happening in happenings {
             self.note(happening, &mut events);
         }

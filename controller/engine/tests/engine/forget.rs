@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use portolan_engine::{Engine, Options, ReadKind};
+use portolan_engine::{Options, ReadKind};
 use portolan_model::Kind;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
@@ -37,6 +37,7 @@ const KINDS: &[ReadKind] = &[
     ReadKind::Attached,
     ReadKind::Refused,
     ReadKind::Refusals,
+    ReadKind::Instant,
 ];
 
 /// Always the same histories: whether a forgotten read is found out must not be a matter of luck.
@@ -52,7 +53,7 @@ fn the_list_of_kinds_is_whole() {
     runner
         .run(&history(), |history| {
             let mut world = World::default();
-            let mut engine = Engine::new(Options::default());
+            let mut engine = world.engine(Options::default());
             for edits in history.chunks(5) {
                 for edit in edits {
                     let event = world.edit(edit, &engine);

@@ -9,4 +9,5 @@
 
 mod forget;
 mod property;
+mod time;
 mod world;

@@ -104,7 +104,7 @@ fn closed(engine: &Engine) -> Result<(), TestCaseError> {
 /// Plays a history in batches of one to three edits; checks against a fresh engine now and then and at the end.
 pub fn play(history: &[Edit], options: Options) -> Result<(), TestCaseError> {
     let mut world = World::default();
-    let mut engine = Engine::new(options);
+    let mut engine = world.engine(options);
     let mut mirror = Mirror::default();
     let mut rest = history;
     let mut step = 0;
@@ -149,7 +149,7 @@ fn order_of_events_does_not_matter() {
     runner
         .run(&strategy, |(history, seed)| {
             let mut world = World::default();
-            let engine = Engine::new(Options::default());
+            let engine = world.engine(Options::default());
             for edit in &history {
                 world.edit(edit, &engine);
             }

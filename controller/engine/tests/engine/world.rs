@@ -51,20 +51,32 @@ fn meta(namespace: &str, object: &str, created: i64) -> Meta {
     Meta { created, name: NamespacedName::new(namespace, object) }
 }
 
+/// Midnight at the first of January
+const YEAR_2005: i64 = 1_104_537_600;
+const YEAR_2015: i64 = 1_420_070_400;
+const YEAR_2025: i64 = 1_735_689_600;
+/// The last second of the first certificate
+const LAST: i64 = 1_577_836_800;
+/// The first second of the second one
+const FIRST: i64 = 1_262_304_000;
+
+/// Valid from 2000 and 2010 for twenty years each.
 struct Pair {
     certificate: Arc<[u8]>,
     key: Arc<[u8]>,
 }
 
 static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
-    (0..2)
-        .map(|_| {
-            let pair = rcgen::generate_simple_self_signed(vec!["x.example.com".to_owned(), "*.example.com".to_owned()])
-                .unwrap();
-            Pair {
-                certificate: pair.cert.pem().into_bytes().into(),
-                key: pair.signing_key.serialize_pem().into_bytes().into(),
-            }
+    [2000, 2010]
+        .into_iter()
+        .map(|year| {
+            let names = vec!["x.example.com".to_owned(), "*.example.com".to_owned()];
+            let mut params = rcgen::CertificateParams::new(names).unwrap();
+            params.not_before = rcgen::date_time_ymd(year, 1, 1);
+            params.not_after = rcgen::date_time_ymd(year + 20, 1, 1);
+            let key = rcgen::KeyPair::generate().unwrap();
+            let certificate = params.self_signed(&key).unwrap();
+            Pair { certificate: certificate.pem().into_bytes().into(), key: key.serialize_pem().into_bytes().into() }
         })
         .collect()
 });
@@ -421,8 +433,8 @@ const KINDS: &[(Kind, usize, Build)] = &[
     }),
 ];
 
-/// What is not an object but takes part: bindings, what proxies said, what Envoy refused.
-const OTHERS: usize = 3 + 3 + 2;
+/// What is not an object but takes part: bindings, what proxies said, what Envoy refused, the time.
+const OTHERS: usize = 3 + 3 + 2 + 3;
 
 /// The number of slots that an edit can name.
 pub fn slots() -> usize {
@@ -430,15 +442,34 @@ pub fn slots() -> usize {
 }
 
 /// The world as the edits so far made it.
-#[derive(Default)]
 pub struct World {
+    pub now: i64,
     pub objects: BTreeMap<ObjectKey, Object>,
     pub bindings: BTreeMap<NamespacedName, Binding>,
     pub fleets: BTreeMap<NamespacedName, FleetState>,
     pub refused: BTreeMap<(ObjectKey, u128), Arc<str>>,
 }
 
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            now: YEAR_2015,
+            objects: BTreeMap::new(),
+            bindings: BTreeMap::new(),
+            fleets: BTreeMap::new(),
+            refused: BTreeMap::new(),
+        }
+    }
+}
+
 impl World {
+    /// An engine that knows the time of this world and nothing else.
+    pub fn engine(&self, options: Options) -> Engine {
+        let mut engine = Engine::new(options);
+        engine.apply([Event::Time(self.now)]);
+        engine
+    }
+
     /// Applies an edit and returns the event it means. `engine` says what could be refused.
     pub fn edit(&mut self, edit: &Edit, engine: &Engine) -> Option<Event> {
         let mut choices = Choices(edit.choices);
@@ -484,6 +515,11 @@ impl World {
                 self.fleets.insert(gateway(), state.clone());
                 Some(Event::Fleet { gateway: gateway(), state })
             }
+            6..9 => {
+                let times = [YEAR_2005, FIRST - 1, FIRST, YEAR_2015, LAST, LAST + 1, YEAR_2025];
+                self.now = times[choices.pick(times.len())];
+                Some(Event::Time(self.now))
+            }
             _ => {
                 let units = units(engine);
                 let (route, content) = units.get(choices.pick(units.len().max(1)))?.clone();
@@ -507,7 +543,7 @@ impl World {
         let refused = self.refused.iter().map(|((route, content), text)| {
             Event::Refused(RefusedMatch { content: *content, route: route.clone(), text: Some(Arc::clone(text)) })
         });
-        objects.chain(bindings).chain(fleets).chain(refused).collect()
+        objects.chain(bindings).chain(fleets).chain(refused).chain([Event::Time(self.now)]).collect()
     }
 
     /// A fresh engine in this world.

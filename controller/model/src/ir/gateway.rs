@@ -66,7 +66,7 @@ pub struct ListenerView {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateView {
     pub secret: NamespacedName,
-    /// False: missing, unreadable or not matching its key; its SDS name is answered as held
+    /// False: missing, unreadable, not matching its key, expired or not valid yet; its SDS name is answered as held
     pub usable: bool,
     /// Names in the certificate, lower-case, sorted; used where each certificate gets a filter chain of its own
     pub dns_names: Vec<Name>,

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::mpsc::Receiver;
-use std::time::{Instant, SystemTime};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime};
 
 use portolan_engine::RefusedMatch;
 use portolan_model::{Kind, NamespacedName, ObjectKey};
@@ -31,6 +31,9 @@ pub enum Message {
     /// Somebody asks
     Query(Box<dyn FnOnce(&Pilot) + Send>),
 }
+
+/// The longest that the pilot sleeps. It waits for instants of the clock on the wall, which somebody may set meanwhile.
+const LOOK_AT_CLOCK: Duration = Duration::from_mins(1);
 
 /// All state of `portolan run`.
 pub struct Pilot {
@@ -74,11 +77,22 @@ impl Pilot {
 
     /// Takes messages until nobody sends any more.
     pub fn run(mut self, inbox: &Receiver<Message>) {
-        while let Ok(first) = inbox.recv() {
-            // What has come in meanwhile makes one batch.
-            let messages = std::iter::once(first).chain(inbox.try_iter()).collect();
+        loop {
+            let messages = match inbox.recv_timeout(self.until_due()) {
+                // What has come in meanwhile makes one batch.
+                Ok(first) => std::iter::once(first).chain(inbox.try_iter()).collect(),
+                Err(RecvTimeoutError::Timeout) => Vec::new(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
             self.take(messages);
         }
+    }
+
+    /// How long the time alone changes nothing.
+    fn until_due(&self) -> Duration {
+        let Some(due) = self.plane.engine().due() else { return LOOK_AT_CLOCK };
+        let due = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(due).unwrap_or(0));
+        due.duration_since(SystemTime::now()).unwrap_or_default().min(LOOK_AT_CLOCK)
     }
 
     /// Takes a batch of messages; queries are answered after everything before them is in force.
@@ -104,8 +118,8 @@ impl Pilot {
     }
 
     fn advance(&mut self, happenings: Vec<Happening>, mut findings: FindingChanges) {
-        if !happenings.is_empty() {
-            let (now, start) = (SystemTime::now(), Instant::now());
+        let (now, start) = (SystemTime::now(), Instant::now());
+        if !happenings.is_empty() || self.plane.engine().is_due(seconds(now)) {
             if happenings
                 .iter()
                 .any(|happening| matches!(happening, Happening::Objects(objects) if !objects.is_empty()))

@@ -9,6 +9,7 @@
 )]
 
 mod broken;
+mod certificates;
 mod commands;
 mod examples;
 mod fixture;

@@ -24,7 +24,8 @@ const READY: Duration = Duration::from_mins(1);
 fn plane(directory: &Path, port_offset: u16) -> anyhow::Result<ControlPlane> {
     let (_, update) = Directory::open(directory, (SystemTime::now(), Instant::now()))?;
     let mut plane = ControlPlane::new(BindingOptions { port_offset, loopback: false }, &BTreeMap::new());
-    plane.apply([Happening::Objects(update.objects)], 0, &|_| Ok(()));
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
+    plane.apply([Happening::Objects(update.objects)], i64::try_from(now)?, &|_| Ok(()));
     Ok(plane)
 }
 

@@ -2,7 +2,7 @@
 
 use portolan_model::ir::CertificateView;
 use portolan_model::objects::{ListenerTls, ObjectRef, Target};
-use portolan_model::{Kind, NamespacedName, ObjectKey, Reason};
+use portolan_model::{Kind, ObjectKey, Reason};
 
 use crate::{World, certificate, refs};
 
@@ -28,7 +28,6 @@ pub(super) fn of(world: &dyn World, parent: &ObjectKey, tls: Option<&ListenerTls
             Ok(view) => found.views.push(view),
             Err(Unusable { reason, message, held }) => {
                 found.problems.push((reason, format!("tls.certificateRefs[{index}]: {message}")));
-                let held = held.map(|secret| CertificateView { secret, usable: false, dns_names: Vec::new() });
                 found.views.extend(held);
             }
         }
@@ -42,8 +41,8 @@ pub(super) fn of(world: &dyn World, parent: &ObjectKey, tls: Option<&ListenerTls
 struct Unusable {
     reason: Reason,
     message: String,
-    /// The Secret that is waited for
-    held: Option<NamespacedName>,
+    /// What is waited for
+    held: Option<CertificateView>,
 }
 
 fn look_up(world: &dyn World, parent: &ObjectKey, reference: &ObjectRef) -> Result<CertificateView, Unusable> {
@@ -57,12 +56,14 @@ fn look_up(world: &dyn World, parent: &ObjectKey, reference: &ObjectRef) -> Resu
         let message = refs::not_granted(parent.kind, &parent.name.namespace, Kind::Secret, &name);
         return Err(refuse(Reason::RefNotPermitted, message));
     }
-    let hold = |problem: String| Unusable {
+    let hold = |problem: String, dns_names| Unusable {
         reason: Reason::InvalidCertificateRef,
         message: format!("Secret {name} {problem}"),
-        held: Some(name.clone()),
+        held: Some(CertificateView { secret: name.clone(), usable: false, dns_names }),
     };
-    let secret = world.secret(&name).ok_or_else(|| hold("does not exist".into()))?;
-    let certificate = certificate::read(&secret).map_err(hold)?;
+    let secret = world.secret(&name).ok_or_else(|| hold("does not exist".into(), Vec::new()))?;
+    let certificate = certificate::read(&secret).map_err(|problem| hold(problem, Vec::new()))?;
+    // The names stay: where each certificate has a filter chain of its own, the time must not change the listener.
+    certificate.validity.check(world).map_err(|problem| hold(problem, certificate.dns_names.clone()))?;
     Ok(CertificateView { secret: name, usable: true, dns_names: certificate.dns_names })
 }

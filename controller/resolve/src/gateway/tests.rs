@@ -246,6 +246,28 @@ spec: {{from: [{{group: gateway.networking.k8s.io, kind: {from}, namespace: ns}}
 }
 
 #[test]
+fn an_expired_certificate_changes_its_secret_and_not_the_listener() {
+    let refs: Vec<String> = (0..20).map(|number| format!("{{name: cert-{number}}}")).collect();
+    let spec = format!(
+        "  listeners: [{{name: https, port: 443, protocol: HTTPS, tls: {{certificateRefs: [{}]}}}}]",
+        refs.join(", ")
+    );
+    let secrets: String =
+        (0..20).map(|number| certificate("ns", &format!("cert-{number}"), &[&format!("{number}.test")])).collect();
+    let manifests = format!("{}{secrets}", gateway(&spec));
+    let (valid, mut expired) = (world(&manifests), world(&manifests));
+    expired.now = i64::MAX;
+    let usable = |world: &TestWorld| view(world).listeners[0].certificates.iter().filter(|it| it.usable).count();
+    assert_eq!((usable(&valid), usable(&expired)), (20, 0));
+    let plans = |world: &TestWorld| crate::listener::plans(world, &name());
+    assert_eq!(plans(&valid), plans(&expired));
+    assert_eq!(plans(&valid)[0].chains.len(), 21);
+    let secret = |world: &TestWorld| crate::secret::plan(world, &NamespacedName::new("ns", "cert-7")).state;
+    assert_eq!(secret(&expired), portolan_model::ir::SecretState::Held);
+    assert_ne!(secret(&valid), portolan_model::ir::SecretState::Held);
+}
+
+#[test]
 fn a_certificate_that_envoy_refuses_is_named() {
     let spec = "
   listeners:
