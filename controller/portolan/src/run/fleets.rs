@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use portolan_fleet::Fleet;
 use portolan_model::NamespacedName;
-use portolan_standalone::envoy::{EnvoyFiles, EnvoyState, Report, Runtime, Start, Supervisor, SupervisorOptions};
+use portolan_standalone::envoy::{
+    EnvoyFiles, EnvoyState, Report, Runtime, RuntimeError, Start, Supervisor, SupervisorOptions,
+};
 use portolan_translate::{BootstrapOptions, XdsServer};
 use portolan_xds::Server;
 use tokio::net::UnixListener;
@@ -37,6 +39,8 @@ pub struct Fleets {
     reports: UnboundedReceiver<(NamespacedName, Report)>,
     /// Envoys of earlier processes that nobody has asked for yet
     running: BTreeMap<NamespacedName, EnvoyState>,
+    /// How many Envoys of each Gateway, one that drains and the one that waits for its end, have not been reported as stopped
+    unstopped: BTreeMap<NamespacedName, usize>,
     sockets: BTreeMap<NamespacedName, Socket>,
     narrator: Narrator,
 }
@@ -66,7 +70,8 @@ impl Fleets {
     ) -> Self {
         let (sender, reports) = unbounded_channel();
         let supervisor = Supervisor::new(options, sender);
-        Self { runtime, server, supervisor, reports, running, sockets: BTreeMap::new(), narrator }
+        let (unstopped, sockets) = (BTreeMap::new(), BTreeMap::new());
+        Self { runtime, server, supervisor, reports, running, unstopped, sockets, narrator }
     }
 
     /// Does what the pilot wants.
@@ -80,6 +85,10 @@ impl Fleets {
             Order::Remove(gateway) => {
                 self.supervisor.stop(&gateway);
                 self.sockets.remove(&gateway);
+                // One that never ran is never reported as stopped.
+                if !self.unstopped.contains_key(&gateway) {
+                    told(self.narrator, self.runtime.remove(&gateway));
+                }
                 Ok(())
             }
         }
@@ -92,6 +101,7 @@ impl Fleets {
         let running = self.running.remove(gateway);
         let start = Start { files, bootstrap: bootstrap.to_string().into_bytes(), addresses, running };
         self.supervisor.run(gateway, start);
+        *self.unstopped.entry(gateway.clone()).or_default() += 1;
         Ok(())
     }
 
@@ -117,24 +127,44 @@ impl Fleets {
         Ok(())
     }
 
-    /// Ends Envoys of earlier processes whose Gateway is gone.
+    /// Ends Envoys of earlier processes whose Gateway is gone, and removes what they left.
     pub fn end_orphans(&mut self) {
-        for (gateway, state) in std::mem::take(&mut self.running) {
+        let running = std::mem::take(&mut self.running);
+        let orphans: Vec<NamespacedName> = running.keys().cloned().collect();
+        for (gateway, state) in running {
             let Ok(files) = self.runtime.files(&gateway) else { continue };
             let start = Start { files, bootstrap: Vec::new(), addresses: Vec::new(), running: Some(state) };
             self.supervisor.end(&gateway, start);
+            *self.unstopped.entry(gateway).or_default() += 1;
         }
+        told(self.narrator, self.runtime.remove_others(self.unstopped.keys().chain(&orphans)));
     }
 
     /// What happens to Envoys.
     pub async fn next_report(&mut self) -> Option<(NamespacedName, Report)> {
-        self.reports.recv().await
+        let (gateway, report) = self.reports.recv().await?;
+        if report == Report::Stopped && self.was_last(&gateway) && !self.supervisor.has(&gateway) {
+            told(self.narrator, self.runtime.remove(&gateway));
+        }
+        Some((gateway, report))
+    }
+
+    /// Counts one Envoy less. True: there is none left, and none that waits to be started.
+    fn was_last(&mut self, gateway: &NamespacedName) -> bool {
+        let Some(count) = self.unstopped.get_mut(gateway) else { return false };
+        *count -= 1;
+        let last = *count == 0;
+        if last {
+            self.unstopped.remove(gateway);
+        }
+        last
     }
 
     /// Drains and ends all Envoys; at once when another signal comes.
     pub async fn shut_down(self, mut signals: Signals) {
         // The sockets stay to the end: a proxy that drains may still be told something.
-        let Self { supervisor, mut reports, narrator, sockets: _sockets, .. } = self;
+        let Self { runtime, supervisor, mut reports, narrator, unstopped, sockets: _sockets, .. } = self;
+        let gone: Vec<NamespacedName> = unstopped.into_keys().filter(|gateway| !supervisor.has(gateway)).collect();
         let relay = tokio::spawn(async move {
             while let Some((gateway, report)) = reports.recv().await {
                 narrator.envoy(&gateway, &report);
@@ -146,6 +176,16 @@ impl Fleets {
         supervisor.shut_down(hurry).await;
         // All senders are gone with the supervisor.
         let _panicked = relay.await;
+        for gateway in gone {
+            told(narrator, runtime.remove(&gateway));
+        }
+    }
+}
+
+/// What is left behind harms nobody, but somebody has to know.
+fn told(narrator: Narrator, removed: Result<(), RuntimeError>) {
+    if let Err(error) = removed {
+        narrator.trouble(&error.to_string());
     }
 }
 

@@ -108,19 +108,19 @@ impl Portolan {
         self.runtime.path().join("p")
     }
 
+    /// Where the files of each Gateway's Envoy are.
+    pub fn gateway_directories(&self) -> Vec<std::path::PathBuf> {
+        let runs = std::fs::read_dir(self.runtime_dir()).unwrap().flatten();
+        let entries = runs.flat_map(|run| std::fs::read_dir(run.path()).unwrap().flatten());
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+    }
+
     /// The process ids of its Envoys.
     pub fn envoys(&self) -> Vec<u32> {
-        let mut pids = Vec::new();
-        for directory in [self.runtime.path().join("p")] {
-            for run in std::fs::read_dir(directory).unwrap().flatten() {
-                for gateway in std::fs::read_dir(run.path()).unwrap().flatten() {
-                    if let Ok(text) = std::fs::read(gateway.path().join("state.json")) {
-                        let state: Value = serde_json::from_slice(&text).unwrap();
-                        pids.push(u32::try_from(state["process"]["pid"].as_u64().unwrap()).unwrap());
-                    }
-                }
-            }
-        }
+        let states = self.gateway_directories().into_iter().map(|gateway| gateway.join("state.json"));
+        let states = states.filter_map(|path| serde_json::from_slice::<Value>(&std::fs::read(path).ok()?).ok());
+        let mut pids: Vec<u32> =
+            states.map(|state| u32::try_from(state["process"]["pid"].as_u64().unwrap()).unwrap()).collect();
         pids.sort_unstable();
         pids
     }

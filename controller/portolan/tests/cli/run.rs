@@ -175,10 +175,55 @@ async fn envoy_goes_on_without_portolan_and_the_next_takes_it_over() {
     portolan.again();
     portolan.ready().await;
     let end = Instant::now() + PATIENCE;
-    while is_alive(envoys[0]) {
-        assert!(Instant::now() < end, "the Envoy of a Gateway that is gone still runs");
+    while is_alive(envoys[0]) || !portolan.gateway_directories().is_empty() {
+        assert!(Instant::now() < end, "the Envoy of a Gateway that is gone still runs, or its files are there");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    portolan.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_files_of_an_envoy_go_with_its_gateway_unless_that_is_made_again_meanwhile() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (dir, port, _echo) = scene().await;
+    let mut portolan = Portolan::start(&dir, &[]);
+    // Of a Gateway that went while no Portolan ran, and whose Envoy died.
+    portolan.ready().await;
+    portolan.process().kill().unwrap();
+    let left = portolan.gateway_directories()[0].with_file_name("default.old");
+    std::fs::create_dir(&left).unwrap();
+    std::fs::write(left.join("envoy.log"), "").unwrap();
+    portolan.again();
+    portolan.ready().await;
+    assert!(!left.exists());
+
+    let [directory] = portolan.gateway_directories().try_into().unwrap();
+    let without = gateway(port).split_once("---").unwrap().0.to_owned();
+    // Keeps the Envoy draining.
+    let mut idle = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    idle.write_all(b"GET / HTTP/1.1\r\nhost: shop.example\r\n\r\n").await.unwrap();
+    assert!(idle.read(&mut [0; 1024]).await.unwrap() > 0);
+    let gone = async |what: &str| {
+        let end = Instant::now() + PATIENCE;
+        while directory.join(what).exists() {
+            assert!(Instant::now() < end, "{what} is still there");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    dir.write("gateway.yaml", &without).unwrap();
+    gone("xds.sock").await;
+    dir.write("gateway.yaml", gateway(port)).unwrap();
+    let from = portolan.log().len();
+    portolan.line(from, &["Envoy of default/web started"]).await;
+    until(port, "shop.example", 200, Some("shop")).await;
+    assert!(portolan.log().contains("Envoy of default/web stopped"), "{}", portolan.log());
+    for file in ["xds.sock", "admin.sock", "state.json"] {
+        assert!(directory.join(file).exists(), "{file}");
+    }
+
+    dir.write("gateway.yaml", &without).unwrap();
+    gone("").await;
+    assert!(portolan.gateway_directories().is_empty());
     portolan.stop().await;
 }
 

@@ -1,6 +1,7 @@
 //! The private directory where sockets, bootstraps and the state of Envoys stand, so that a later process finds them again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
@@ -92,6 +93,29 @@ impl Runtime {
         Ok(files)
     }
 
+    /// Removes the files of a Gateway that is gone, whose Envoy has ended.
+    ///
+    /// # Errors
+    /// When something of it cannot be removed.
+    pub fn remove(&self, gateway: &NamespacedName) -> Result<(), RuntimeError> {
+        remove(&self.path.join(slug(gateway)))
+    }
+
+    /// Removes what earlier processes left of Gateways other than these.
+    ///
+    /// # Errors
+    /// When something cannot be removed; the rest is.
+    pub fn remove_others<'a>(
+        &self,
+        gateways: impl IntoIterator<Item = &'a NamespacedName>,
+    ) -> Result<(), RuntimeError> {
+        let kept: BTreeSet<OsString> = gateways.into_iter().map(|gateway| slug(gateway).into()).collect();
+        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let others = entries.filter(|entry| !kept.contains(&entry.file_name()) && entry.path().is_dir());
+        // Not lazily: one that stays is no reason to leave the others.
+        others.map(|entry| remove(&entry.path())).fold(Ok(()), Result::and)
+    }
+
     /// The Envoys of earlier processes that are still alive.
     #[must_use]
     pub fn running(&self) -> BTreeMap<NamespacedName, EnvoyState> {
@@ -174,6 +198,15 @@ fn slug(gateway: &NamespacedName) -> String {
     format!("{start}-{:016x}", hash(full.as_bytes()))
 }
 
+fn remove(directory: &Path) -> Result<(), RuntimeError> {
+    match fs::remove_dir_all(directory) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(RuntimeError::Io { path: directory.display().to_string(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
 fn make_private(path: &Path) -> Result<(), RuntimeError> {
     let failed = |source| RuntimeError::Io { path: path.display().to_string(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
@@ -243,6 +276,22 @@ mod tests {
         assert_eq!(runtime.running(), BTreeMap::from([(living.gateway(), living.clone())]));
         runtime.files(&living.gateway()).unwrap().clean();
         assert_eq!(runtime.running(), BTreeMap::new());
+    }
+
+    #[test]
+    fn what_is_left_of_others_is_removed() {
+        let base = tempfile::tempdir().unwrap();
+        let runtime = Runtime::open(&base.path().join("p"), Path::new("/m")).unwrap();
+        let gateways = ["kept", "gone", "old"].map(|name| NamespacedName::new("ns", name));
+        let logs = gateways.each_ref().map(|gateway| runtime.files(gateway).unwrap().log());
+        logs.iter().for_each(|log| fs::write(log, "").unwrap());
+        let there = || logs.each_ref().map(|log| log.exists());
+        runtime.remove(&gateways[1]).unwrap();
+        runtime.remove(&gateways[1]).unwrap();
+        assert_eq!(there(), [true, false, true]);
+        runtime.remove_others([&gateways[0]]).unwrap();
+        assert_eq!(there(), [true, false, false]);
+        Runtime::open(&base.path().join("p"), Path::new("/m")).expect_err("the lock is still there");
     }
 
     #[test]
