@@ -10,7 +10,8 @@ Exit codes:
   0  done, and nothing is wrong
   1  check: an object is refused, or a condition says that something is wrong; explain: no route takes the request
   2  the command line is wrong
-  3  the machine is wrong: no Envoy or not 1.37 to 1.40, a port taken, a directory that is not there, a disk full
+  3  the machine is wrong: no Envoy or not 1.37 to 1.40, a port taken, a directory that is not there, a disk full;
+     or run: a part of Portolan broke down (its Envoys go on)
 
 Colours: none when NO_COLOR is set or the output is no terminal.";
 

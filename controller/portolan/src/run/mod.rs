@@ -9,6 +9,7 @@
 
 mod admin;
 mod fleets;
+mod lifeline;
 mod metrics;
 mod narrator;
 mod pilot;
@@ -27,12 +28,13 @@ use portolan_standalone::directory::Directory;
 use portolan_standalone::envoy::{EnvoyState, Places, Runtime, SupervisorOptions};
 use portolan_translate::ENVOY_ARGUMENTS;
 use prometheus_client::registry::Registry;
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::cli::RunOptions;
 use crate::failure::{Failure, Verdict};
 use crate::shell::Shell;
-use fleets::Fleets;
+use fleets::{Fleets, Order};
+use lifeline::{Watched, lifeline};
 use metrics::Times;
 use narrator::Narrator;
 use pilot::{Message, Pilot};
@@ -51,6 +53,8 @@ pub struct Environment {
 
 const PILOT_LOST: &str =
     "the control plane broke down, a defect of Portolan; Envoys go on with what they have: start portolan again";
+const DIRECTORY_LOST: &str =
+    "the directory is no longer watched, a defect of Portolan; Envoys go on with what they have: start portolan again";
 
 /// Runs until a signal asks to end.
 pub fn run(options: &RunOptions, environment: Environment, shell: Shell) -> Result<Verdict, Failure> {
@@ -80,7 +84,7 @@ async fn serve(
 ) -> Result<(), Failure> {
     let mut signals = Signals::listen().map_err(Failure::environment)?;
     let now = (SystemTime::now(), Instant::now());
-    let (directory, update) = Directory::open(&options.directory, now).map_err(Failure::environment)?;
+    let (manifests, update) = Directory::open(&options.directory, now).map_err(Failure::environment)?;
     let running = runtime.running();
     let plane = ControlPlane::new(options.binding.into(), &assigned(&running));
 
@@ -107,11 +111,17 @@ async fn serve(
         .spawn(move || pilot.run(&inbox))
         .map_err(Failure::environment)?;
     let updates = messages.clone();
-    let watch = directory
-        .watch(move |update| updates.send(Message::Update(Box::new(update))).is_ok())
+    let (held_by_directory, directory) = lifeline();
+    let watch = manifests
+        .watch(move |update| {
+            let _held = &held_by_directory;
+            updates.send(Message::Update(Box::new(update))).is_ok()
+        })
         .map_err(Failure::environment)?;
     let told = messages.clone();
+    let (held_by_relay, relay) = lifeline();
     tokio::spawn(async move {
+        let _held = held_by_relay;
         while let Some(transition) = transitions.recv().await {
             if told.send(Message::Transition(transition)).is_err() {
                 return;
@@ -122,20 +132,7 @@ async fn serve(
         tokio::spawn(admin::serve(listener, messages.clone(), Arc::new(registry)));
     }
 
-    let reason = loop {
-        tokio::select! {
-            reason = signals.next() => break reason,
-            order = orders.recv() => {
-                // Whoever gives orders lives as long as messages may come: without one nothing would change any more, unnoticed.
-                let order = order.ok_or_else(|| Failure::Environment(PILOT_LOST.into()))?;
-                if let Err(failure) = fleets.carry_out(order) {
-                    // One Gateway cannot be served; the others go on.
-                    narrator.trouble(&failure.to_string());
-                }
-            }
-            Some((gateway, report)) = fleets.next_report() => narrator.envoy(&gateway, &report),
-        }
-    };
+    let reason = attend(&mut signals, &mut orders, &mut fleets, Vitals { directory, relay }, narrator).await?;
     narrator.ending(reason);
     // Changes of the directory mean nothing any more.
     drop(watch);
@@ -146,6 +143,85 @@ async fn serve(
     Ok(())
 }
 
+/// What nothing would change without, unnoticed.
+struct Vitals {
+    /// The thread that watches the directory
+    directory: Watched,
+    /// The task that brings the proxies' words to the pilot
+    relay: Watched,
+}
+
+/// Does what the pilot orders until a signal asks to end.
+async fn attend(
+    signals: &mut Signals,
+    orders: &mut UnboundedReceiver<Order>,
+    fleets: &mut Fleets,
+    mut vitals: Vitals,
+    narrator: Narrator,
+) -> Result<&'static str, Failure> {
+    let lost = |what: &str| Err(Failure::Environment(what.into()));
+    loop {
+        tokio::select! {
+            // The pilot before those who end because it is gone.
+            biased;
+            reason = signals.next() => return Ok(reason),
+            order = orders.recv() => {
+                // Whoever gives orders lives as long as messages may come.
+                let Some(order) = order else { return lost(PILOT_LOST) };
+                if let Err(failure) = fleets.carry_out(order) {
+                    // One Gateway cannot be served; the others go on.
+                    narrator.trouble(&failure.to_string());
+                }
+            }
+            Some((gateway, report)) = fleets.next_report() => narrator.envoy(&gateway, &report),
+            () = vitals.directory.lost() => return lost(DIRECTORY_LOST),
+            () = vitals.relay.lost() => return lost(PILOT_LOST),
+        }
+    }
+}
+
 fn assigned(running: &BTreeMap<NamespacedName, EnvoyState>) -> BTreeMap<NamespacedName, Vec<IpAddr>> {
     running.iter().map(|(gateway, state)| (gateway.clone(), state.addresses.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Colour, Format};
+
+    /// The real threads cannot be made to panic from outside: this one stands for them.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_end_of_a_thread_ends_the_program() {
+        let base = tempfile::tempdir().unwrap();
+        let runtime = Runtime::open(&base.path().join("p"), base.path()).unwrap();
+        let narrator = Narrator::new(Shell::new(Colour::Never, true), Format::Json);
+        let supervision =
+            SupervisorOptions { binary: "/no/such/envoy".into(), arguments: Vec::new(), drain_limit: Duration::ZERO };
+        let (server, _transitions) =
+            portolan_xds::Server::new(portolan_xds::Options::default(), &mut Registry::default());
+        let mut fleets = Fleets::new(runtime, supervision, server, BTreeMap::new(), narrator);
+        let mut signals = Signals::listen().unwrap();
+        for (dying, text) in [("directory", DIRECTORY_LOST), ("relay", PILOT_LOST), ("pilot", PILOT_LOST)] {
+            let (orders_in, mut orders) = unbounded_channel();
+            let ((held_by_directory, directory), (held_by_relay, relay)) = (lifeline(), lifeline());
+            let mut held: BTreeMap<&str, Box<dyn Send>> = BTreeMap::from([
+                ("directory", Box::new(held_by_directory) as Box<dyn Send>),
+                ("relay", Box::new(held_by_relay)),
+                ("pilot", Box::new(orders_in)),
+            ]);
+            let vitals = Vitals { directory, relay };
+            let end = attend(&mut signals, &mut orders, &mut fleets, vitals, narrator);
+            tokio::pin!(end);
+            let early = tokio::time::timeout(Duration::from_millis(50), &mut end).await;
+            assert!(early.is_err(), "{dying}: nothing has ended yet");
+            let lifeline = held.remove(dying).unwrap();
+            let thread = std::thread::Builder::new().name("fake".into()).spawn(move || {
+                let _held = lifeline;
+                std::panic::resume_unwind(Box::new("as a defect would"));
+            });
+            thread.unwrap().join().unwrap_err();
+            let failure = tokio::time::timeout(Duration::from_secs(10), end).await.unwrap().unwrap_err();
+            assert_eq!((failure.code(), failure.to_string().as_str()), (3, text), "{dying}");
+        }
+    }
 }
