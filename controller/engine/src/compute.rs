@@ -81,15 +81,17 @@ fn host_entries(world: &Recorder<'_>, key: &ObjectKey) -> Vec<HostEntry> {
 
 fn virtual_host(world: &Recorder<'_>, table: &TableId, name: &Name) -> Value {
     let mut refusals = Vec::new();
-    let offset = world.binding(&table.gateway).map_or(0, |binding| binding.port_offset);
-    let context = TableContext { tls: table.server.is_some(), port: table.port.saturating_add(offset) };
-    let body = host::plan(world, table, name).map(|plan| {
-        Arc::new(portolan_translate::virtual_host_at(&plan, context, &mut |planned, content| {
+    // Where nothing can listen, no listener names the table.
+    let port = world.binding(&table.gateway).map_or(Some(table.port), |binding| binding.port(table.port));
+    let body = port.and_then(|port| {
+        let context = TableContext { tls: table.server.is_some(), port };
+        let plan = host::plan(world, table, name)?;
+        Some(Arc::new(portolan_translate::virtual_host_at(&plan, context, &mut |planned, content| {
             let text = world.refused(&planned.route, content)?;
             let refusal = Refusal { rule: planned.rule.index, matched: planned.matched, text };
             refusals.push((planned.route.clone(), refusal));
             Some(())
-        }))
+        })))
     });
     Value::VirtualHost(table.clone(), Arc::clone(name), body, refusals)
 }

@@ -13,7 +13,8 @@ use crate::{World, hostname};
 /// Most certificates in one filter chain: Envoy's cost is quadratic in them (design section 5).
 const MAX_CERTIFICATES: usize = 16;
 
-/// What the proxies of a Gateway listen on, by port. Empty until it is decided where they listen.
+/// What the proxies of a Gateway listen on, by port. Empty until it is decided where they listen. A port that the offset moves out of
+/// range has none; its listeners' status says so.
 pub fn plans(world: &dyn World, gateway: &NamespacedName) -> Vec<ListenerPlan> {
     let (Some(view), Some(binding)) = (world.gateway_view(gateway), world.binding(gateway)) else { return Vec::new() };
     if binding.addresses.is_empty() && !binding.unusable.is_empty() {
@@ -30,7 +31,8 @@ pub fn plans(world: &dyn World, gateway: &NamespacedName) -> Vec<ListenerPlan> {
             _ => None,
         })
         .collect();
-    ports.into_iter().filter_map(|(port, tls)| plan(&view, port, tls, &binding)).collect()
+    let listened_on = ports.into_iter().filter(|(port, _)| binding.port(*port).is_some());
+    listened_on.filter_map(|(port, tls)| plan(&view, port, tls, &binding)).collect()
 }
 
 fn plan(view: &GatewayView, port: u16, tls: bool, binding: &Binding) -> Option<ListenerPlan> {

@@ -153,6 +153,16 @@ impl Fleet {
             .then(|| (Reason::Pending, "No proxy has acknowledged the configuration of the Gateway yet".into()))
     }
 
+    /// Why nothing listens for a port whatever proxies say.
+    fn out_of_range(&self, port: u16) -> Option<String> {
+        let binding = self.binding.as_ref().filter(|binding| binding.port(port).is_none())?;
+        Some(format!(
+            "The port offset {} (--port-offset) moves the port {port} beyond 65535, so that nothing listens for it; choose an offset of at most {}, or another port",
+            binding.port_offset,
+            u16::MAX - port
+        ))
+    }
+
     /// What Envoy refused of a listener: the whole, or certificates.
     fn refused(&self, listener: &ListenerView) -> Vec<String> {
         let port = self.state.refused_ports.get(&listener.port).map(|text| refused_port(listener.port, text));
@@ -177,7 +187,10 @@ fn programmed(gateway: &GatewayView, own: &ObjectKey, fleet: &Fleet) -> Conditio
         return condition(false, Reason::Invalid, "The Gateway is not accepted".into());
     }
     let listeners = || gateway.listeners.iter().filter(|listener| listener.id.parent == *own);
-    if listeners().all(|listener| is_false(&listener.conditions, ConditionType::Programmed)) {
+    let is_closed = |listener: &ListenerView| {
+        is_false(&listener.conditions, ConditionType::Programmed) || fleet.out_of_range(listener.port).is_some()
+    };
+    if listeners().all(|listener| is_closed(listener)) {
         return condition(false, Reason::Invalid, "No listener can be served".into());
     }
     if let Some((reason, message)) = fleet.pending() {
@@ -222,6 +235,9 @@ fn listener_programmed(gateway: &GatewayView, listener: &ListenerView, fleet: &F
         |status, reason, message: String| Condition::new(ConditionType::Programmed, status, reason, message);
     if !gateway.accepted {
         return condition(false, Reason::Invalid, "The Gateway is not accepted".into());
+    }
+    if let Some(message) = fleet.out_of_range(listener.port) {
+        return condition(false, Reason::Invalid, message);
     }
     // A listener has no reasons for addresses.
     if let Some((_, message)) = fleet.pending() {

@@ -160,12 +160,13 @@ impl ControlPlane {
         self.states.get(gateway).cloned().unwrap_or_default()
     }
 
-    /// The ports that a Gateway's proxies listen on, the offset added, and whether with TLS. One beyond 65535 is left out.
+    /// The ports that a Gateway's proxies listen on, the offset added, and whether with TLS.
     #[must_use]
     pub fn ports(&self, gateway: &NamespacedName) -> BTreeMap<u16, bool> {
-        let offset = self.bindings().get(gateway).map_or(0, |binding| binding.port_offset);
+        let binding = self.bindings().get(gateway);
         let ports = self.engine.intent(gateway).into_iter().flat_map(|intent| &intent.ports);
-        ports.filter_map(|(port, tls)| Some((port.checked_add(offset)?, *tls))).collect()
+        let listened_on = |port: u16| binding.map_or(Some(port), |binding| binding.port(port));
+        ports.filter_map(|(port, tls)| Some((listened_on(*port)?, *tls))).collect()
     }
 }
 

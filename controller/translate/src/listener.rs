@@ -123,7 +123,8 @@ fn references(chains: &[ServedChain<'_>]) -> Arc<[ResourceKey]> {
 }
 
 fn addresses(binding: &Binding, port: u16) -> Vec<Address> {
-    let port = port.saturating_add(binding.port_offset);
+    // There is no plan for such a port. Envoy refuses a listener without an address.
+    let Some(port) = binding.port(port) else { return Vec::new() };
     if binding.addresses.is_empty() {
         return vec![address::everywhere(port)];
     }

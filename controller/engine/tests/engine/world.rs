@@ -496,7 +496,8 @@ impl World {
             0..3 => {
                 let binding = Binding {
                     addresses: vec![[127, 0, 0, choices.pick(3) as u8 + 1].into()],
-                    port_offset: 0,
+                    // The last moves two of the three ports out of range.
+                    port_offset: [0, 0, 65_100][choices.pick(3)],
                     status: vec![(name("IPAddress"), name("127.0.0.1"))],
                     unusable: Vec::new(),
                 };

@@ -94,6 +94,15 @@ pub struct Binding {
     pub unusable: Vec<(Name, Arc<str>)>,
 }
 
+impl Binding {
+    /// Where proxies listen for a listener's port; `None`: the offset moves it beyond 65535, and nothing may listen for it. Every use of
+    /// the offset goes through here.
+    #[must_use]
+    pub const fn port(&self, port: u16) -> Option<u16> {
+        port.checked_add(self.port_offset)
+    }
+}
+
 /// A route table: one per port for HTTP, one per listener for HTTPS (so that a hostname is served only under its own SNI).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableId {

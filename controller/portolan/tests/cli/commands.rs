@@ -177,3 +177,28 @@ fn bootstrap_is_one_that_envoy_takes() {
     let output = portolan(&dir.path(), &["bootstrap", "shop/web"]);
     assert_eq!(output.status.code(), Some(2), "where to find Portolan is needed");
 }
+
+#[test]
+fn an_offset_beyond_the_last_port_closes_that_listener_alone() {
+    let dir = manifests();
+    let second = gateway(8080) + "  - name: high\n    port: 60000\n    protocol: HTTP\n";
+    dir.write("gateway.yaml", second).unwrap();
+    let output = portolan(&dir.path(), &["translate", ".", "-o", "json", "--port-offset", "8000"]);
+    assert!(output.status.success());
+    let text = err(&output);
+    let says = |line: &str| {
+        ["gateway.yaml:", "listener high: Programmed=False (Invalid)", "60000", "8000", "at most 5535"]
+            .iter()
+            .all(|word| line.contains(word))
+    };
+    assert!(text.lines().any(says), "{text}");
+    let all: Value = serde_json::from_str(&out(&output)).unwrap();
+    let names = |kind: &str| -> Vec<String> {
+        let resources = all["default/web"][kind].as_array().unwrap().iter();
+        resources.map(|resource| resource["name"].as_str().unwrap().to_owned()).collect()
+    };
+    for kind in ["listeners", "routes"] {
+        let names = names(kind);
+        assert!(names.contains(&"http/8080".into()) && !names.contains(&"http/60000".into()), "{kind}: {names:?}");
+    }
+}

@@ -257,8 +257,12 @@ impl Walk<'_> {
                 Outcome::Forward(self.choices(forward, route, path))
             }
             RuleAction::Redirect(redirect) => {
-                let offset = self.world.binding(&plan.table.gateway).map_or(0, |binding| binding.port_offset);
-                let location = rewrite::location(redirect, route, (plan, offset), self.request, path);
+                let binding = self.world.binding(&plan.table.gateway);
+                let port = plan.table.port;
+                let Some(seen) = binding.map_or(Some(port), |binding| binding.port(port)) else {
+                    return Outcome::NotListening;
+                };
+                let location = rewrite::location(redirect, route, (plan, seen), self.request, path);
                 self.step(route.route.clone(), format!("{rule}.filters"), format!("Redirected to {location}"));
                 if matching::is_grpc(self.request) {
                     return self.respond(redirect.status);

@@ -22,15 +22,14 @@ pub(super) fn path(target: &str, matched: &PathSpec, rewrite: Option<&PathRewrit
 }
 
 /// The target of a redirect (HTTPRequestRedirectFilter): what the filter does not state comes from the request, the port from the
-/// listener, moved by `offset` as clients see it. A port that is the scheme's own is left out.
+/// listener, as clients see it. A port that is the scheme's own is left out.
 pub(super) fn location(
     redirect: &RedirectPlan,
     route: &PlannedRoute,
-    (host, offset): (&HostPlan, u16),
+    (host, listener_port): (&HostPlan, u16),
     request: &Request,
     target: &str,
 ) -> String {
-    let listener_port = host.table.port.saturating_add(offset);
     let own_scheme = if request.tls { "https" } else { "http" };
     let scheme = redirect.scheme.as_deref().unwrap_or(own_scheme);
     let port = redirect.port.or_else(|| redirect.scheme.as_deref().and_then(well_known)).unwrap_or(listener_port);

@@ -1,10 +1,10 @@
 //! Gateways, ListenerSets and their conditions.
 
 use portolan_model::ir::{GatewayView, Status};
-use portolan_model::{Condition, ConditionType, NamespacedName};
+use portolan_model::{Condition, ConditionType, NamespacedName, Reason};
 
 use crate::testing::{TestWorld, certificate};
-use crate::{World, status};
+use crate::{FleetState, World, status};
 
 const CLASS: &str = "
 apiVersion: gateway.networking.k8s.io/v1
@@ -91,17 +91,17 @@ fn a_plain_gateway_is_programmed_once_a_proxy_has_it() {
     assert_eq!(gateway_conditions(&world), GOOD);
     assert_eq!(listeners(&world), [("http".to_string(), GOOD.map(String::from).to_vec())]);
 
-    world.fleets.insert(name(), crate::FleetState::default());
+    world.fleets.insert(name(), FleetState::default());
     assert_eq!(gateway_conditions(&world)[1], "Programmed=False/Pending");
     assert_eq!(listeners(&world)[0].1[1], "Programmed=False/Pending");
 
     world.bindings.insert(name(), None);
     assert_eq!(gateway_conditions(&world)[1], "Programmed=False/AddressNotAssigned");
 
-    let refused = crate::FleetState {
+    let refused = FleetState {
         programmed: true,
         refused_ports: [(80, "in use".into())].into(),
-        ..crate::FleetState::default()
+        ..FleetState::default()
     };
     world.fleets.insert(name(), refused);
     world.bindings.clear();
@@ -246,6 +246,58 @@ spec: {{from: [{{group: gateway.networking.k8s.io, kind: {from}, namespace: ns}}
 }
 
 #[test]
+fn a_port_that_the_offset_moves_out_of_range_is_named_and_not_served() {
+    let spec = "
+  listeners:
+  - {name: low, port: 80, protocol: HTTP}
+  - {name: last, port: 57535, protocol: HTTP}
+  - {name: high, port: 60000, protocol: HTTP}";
+    let with = |offset: u16, spec: &str| {
+        let mut world = world(&gateway(spec));
+        let binding = portolan_model::ir::Binding { port_offset: offset, ..Default::default() };
+        world.bindings.insert(name(), Some(binding));
+        world
+    };
+    let shifted = with(8000, spec);
+    let plans = crate::listener::plans(&shifted, &name());
+    assert_eq!(plans.iter().map(|plan| plan.port).collect::<Vec<_>>(), [80, 57535]);
+    let Some(Status::Gateway { conditions, listeners, .. }) = crate::status::gateway(&shifted, &name()) else {
+        panic!()
+    };
+    let programmed: Vec<_> = listeners.iter().map(|listener| &listener.conditions[1]).collect();
+    assert!(programmed.iter().all(|condition| condition.kind == ConditionType::Programmed));
+    assert_eq!(programmed.iter().map(|condition| condition.status).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(programmed[2].reason, Reason::Invalid);
+    for part in ["8000", "--port-offset", "60000", "at most 5535"] {
+        assert!(programmed[2].message.contains(part), "{}", programmed[2].message);
+    }
+    assert!(conditions[1].status, "the other listeners are served: {conditions:?}");
+
+    // Where nothing else is served the Gateway says so, before any proxy has said anything too.
+    let mut alone = with(8000, "  listeners: [{name: high, port: 60000, protocol: HTTP}]");
+    for programmed in [true, false] {
+        let state = FleetState { programmed, ..FleetState::default() };
+        alone.fleets.insert(name(), state);
+        let Some(Status::Gateway { conditions, listeners, .. }) = crate::status::gateway(&alone, &name()) else {
+            panic!()
+        };
+        assert_eq!((conditions[1].status, conditions[1].reason), (false, Reason::Invalid));
+        assert_eq!((listeners[0].conditions[1].status, listeners[0].conditions[1].reason), (false, Reason::Invalid));
+    }
+    let request = crate::explain::Request {
+        gateway: name(),
+        port: 60000,
+        tls: false,
+        sni: None,
+        method: "GET".into(),
+        authority: "a.test".into(),
+        path: "/".into(),
+        headers: Vec::new(),
+    };
+    assert_eq!(crate::explain::explain(&shifted, &request).outcome, crate::explain::Outcome::NotListening);
+}
+
+#[test]
 fn an_expired_certificate_changes_its_secret_and_not_the_listener() {
     let refs: Vec<String> = (0..20).map(|number| format!("{{name: cert-{number}}}")).collect();
     let spec = format!(
@@ -276,10 +328,10 @@ fn a_certificate_that_envoy_refuses_is_named() {
 ";
     let secrets = ["refused", "good"].map(|name| certificate("ns", name, &["a.test"])).concat();
     let mut world = world(&format!("{}{secrets}", gateway(spec)));
-    let refuse = |names: &[&str]| crate::FleetState {
+    let refuse = |names: &[&str]| FleetState {
         programmed: true,
         refused_secrets: names.iter().map(|name| (NamespacedName::new("ns", *name), "mismatch".into())).collect(),
-        ..crate::FleetState::default()
+        ..FleetState::default()
     };
     world.fleets.insert(name(), refuse(&["refused", "of-another-gateway"]));
     assert_eq!(gateway_conditions(&world)[1], "Programmed=True/Programmed");
