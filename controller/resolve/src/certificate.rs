@@ -22,6 +22,7 @@ const KEY: &str = "tls.key";
 /// Object identifiers of the curves that Envoy serves: P-256, P-384, P-521.
 const CURVES: [&str; 3] = ["1.2.840.10045.3.1.7", "1.3.132.0.34", "1.3.132.0.35"];
 const SMALLEST_RSA_BITS: usize = 2048;
+const LARGEST_RSA_BITS_OF_RING: usize = 4096;
 
 /// A certificate with its key, checked but for its dates.
 pub(crate) struct Certificate {
@@ -79,9 +80,9 @@ fn leaf(chain: &[u8]) -> Result<CertificateDer<'static>, String> {
 fn check_strength(leaf: &X509Certificate<'_>) -> Result<(), String> {
     let public_key = leaf.public_key();
     match public_key.parsed() {
-        Ok(PublicKey::RSA(key)) if key.key_size() < SMALLEST_RSA_BITS => Err(format!(
+        Ok(PublicKey::RSA(key)) if bits(key.modulus) < SMALLEST_RSA_BITS => Err(format!(
             "has a certificate with an RSA key of {} bits; at least {SMALLEST_RSA_BITS} are needed",
-            key.key_size()
+            bits(key.modulus)
         )),
         Ok(PublicKey::RSA(_)) => Ok(()),
         Ok(PublicKey::EC(_)) => {
@@ -91,6 +92,13 @@ fn check_strength(leaf: &X509Certificate<'_>) -> Result<(), String> {
         }
         _ => Err("has a certificate whose key is neither RSA nor ECDSA".into()),
     }
+}
+
+/// The length of a number in bits; the parser counts in whole bytes.
+fn bits(number: &[u8]) -> usize {
+    let mut significant = number.iter().skip_while(|byte| **byte == 0);
+    let first = significant.next().map_or(0, |byte| u8::BITS - byte.leading_zeros());
+    first as usize + significant.count() * 8
 }
 
 fn check_key(leaf: &X509Certificate<'_>, private_key: &[u8]) -> Result<(), String> {
@@ -110,7 +118,7 @@ fn check_key(leaf: &X509Certificate<'_>, private_key: &[u8]) -> Result<(), Strin
 
 fn is_beyond_ring(leaf: &X509Certificate<'_>) -> bool {
     match leaf.public_key().parsed() {
-        Ok(PublicKey::RSA(key)) => key.key_size() > 4096,
+        Ok(PublicKey::RSA(key)) => bits(key.modulus) > LARGEST_RSA_BITS_OF_RING,
         Ok(PublicKey::EC(point)) => point.key_size() > 384,
         _ => false,
     }
@@ -142,6 +150,28 @@ mod tests {
     use portolan_model::NamespacedName;
     use portolan_model::objects::Meta;
 
+    /// Self-signed, 2,047 bits.
+    const RSA_2047: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIDBDCCAeygAwIBAgIUG5aQV+5uP1Ct3YDW1fOxh+YAFREwDQYJKoZIhvcNAQEL
+BQAwETEPMA0GA1UEAwwGYS50ZXN0MCAXDTI2MTEzMDE5MjQ0M1oYDzIxMjYxMTA2
+MTkyNDQzWjARMQ8wDQYDVQQDDAZhLnRlc3QwggEhMA0GCSqGSIb3DQEBAQUAA4IB
+DgAwggEJAoIBAGriwZ8jI6S5h6jeOLdPWOnDzmKTNcQPQ4zau0SdXgNxuxLnWVrn
+6Pcov5HDUyibRphtwsEPYCTEf4cdrHBSGYHYTG3F/SgDhxmh4+p3V4tWzdcflfX/
+G7aayC4QDjax9s+vsju2cCgCPj0s20CJhMaPRMuISeqA7+i09Z+/7efJiYjW2IIi
+DqxbX6RMXo4b8HBkRL2kwjTgmS9rzCQ9rFavj44c2bdZf+hydJtgBmo4OSCdXD2b
+dnzFHmUqSCSqvy2na/siAGrLrFIEUn79hlgSFQbjG1iEI1c3s93U+Aq42R/WGIl0
+Q+dHJi8etwNkxae+DbswjHXS4DRVeuSmFRsCAwEAAaNTMFEwHQYDVR0OBBYEFK1F
+Rr/xlbYkYj+3LxN4x/b7B17KMB8GA1UdIwQYMBaAFK1FRr/xlbYkYj+3LxN4x/b7
+B17KMA8GA1UdEwEB/wQFMAMBAf8wDQYJKoZIhvcNAQELBQADggEBAA+PQnSezC1Y
+0bj7r30CZlv9MlWkpJC62BTfIl9/LDPCKCyZd98+KxvD3us+GTMKVwOLaeQMPGvQ
+f9LM5JcMIFpqg0zrQe7nPrv21WVMDazsHqroxI2X4Xwr6TwvoJTR6TFLwLg6l+M4
+cPgBOvSCCMF9Qn33b2bONlgfxDzXo1ue9TonPPhOombF7Rl/gr9Ieuk2Ln+F9mSR
+JhaIz5V8TbtZDbVOIUJ8bP3xqc+iB/b3nqn/yS3M8skgkx5ZoSWw1ZjwLMpYGqcZ
+XHhM3Rc+xODkOEuK7IW46AtIk7TUmS2y+76zVJeosMRhPG/6yv6A4/wMc0z4uwah
+Yr3ObYu7ST8=
+-----END CERTIFICATE-----";
+
     fn secret(kind: &str, data: &[(&str, &str)]) -> Secret {
         Secret {
             meta: Meta { created: 0, name: NamespacedName::new("n", "s") },
@@ -168,6 +198,23 @@ mod tests {
             let read = read(&secret(SECRET_TYPE, &[(CHAIN, &chain), (KEY, &key)])).ok().unwrap();
             assert_eq!(read.dns_names, [Name::from("*.a.test"), "b.test".into()]);
             assert_eq!(&*read.chain, chain.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_too_short_is_named_by_its_length() {
+        let secret = secret(SECRET_TYPE, &[(CHAIN, RSA_2047), (KEY, RSA_2047)]);
+        assert!(problem(&secret).contains("an RSA key of 2047 bits"), "{}", problem(&secret));
+        for (number, expected) in [
+            (&[][..], 0),
+            (&[0, 0], 0),
+            (&[1], 1),
+            (&[0, 0x80], 8),
+            (&[0x7f, 0xff], 15),
+            (&[0, 0x80, 0], 16),
+            (&[1, 0, 0], 17),
+        ] {
+            assert_eq!(bits(number), expected, "{number:?}");
         }
     }
 

@@ -98,11 +98,8 @@ fn a_plain_gateway_is_programmed_once_a_proxy_has_it() {
     world.bindings.insert(name(), None);
     assert_eq!(gateway_conditions(&world)[1], "Programmed=False/AddressNotAssigned");
 
-    let refused = FleetState {
-        programmed: true,
-        refused_ports: [(80, "in use".into())].into(),
-        ..FleetState::default()
-    };
+    let refused =
+        FleetState { programmed: true, refused_ports: [(80, "in use".into())].into(), ..FleetState::default() };
     world.fleets.insert(name(), refused);
     world.bindings.clear();
     assert_eq!(gateway_conditions(&world)[1], "Programmed=False/Invalid");
@@ -261,9 +258,7 @@ fn a_port_that_the_offset_moves_out_of_range_is_named_and_not_served() {
     let shifted = with(8000, spec);
     let plans = crate::listener::plans(&shifted, &name());
     assert_eq!(plans.iter().map(|plan| plan.port).collect::<Vec<_>>(), [80, 57535]);
-    let Some(Status::Gateway { conditions, listeners, .. }) = crate::status::gateway(&shifted, &name()) else {
-        panic!()
-    };
+    let Some(Status::Gateway { conditions, listeners, .. }) = status::gateway(&shifted, &name()) else { panic!() };
     let programmed: Vec<_> = listeners.iter().map(|listener| &listener.conditions[1]).collect();
     assert!(programmed.iter().all(|condition| condition.kind == ConditionType::Programmed));
     assert_eq!(programmed.iter().map(|condition| condition.status).collect::<Vec<_>>(), [true, true, false]);
@@ -278,9 +273,7 @@ fn a_port_that_the_offset_moves_out_of_range_is_named_and_not_served() {
     for programmed in [true, false] {
         let state = FleetState { programmed, ..FleetState::default() };
         alone.fleets.insert(name(), state);
-        let Some(Status::Gateway { conditions, listeners, .. }) = crate::status::gateway(&alone, &name()) else {
-            panic!()
-        };
+        let Some(Status::Gateway { conditions, listeners, .. }) = status::gateway(&alone, &name()) else { panic!() };
         assert_eq!((conditions[1].status, conditions[1].reason), (false, Reason::Invalid));
         assert_eq!((listeners[0].conditions[1].status, listeners[0].conditions[1].reason), (false, Reason::Invalid));
     }
