@@ -55,8 +55,9 @@ pub enum Transition {
         /// Nothing had been accepted in this fleet before, in this process
         first: bool,
     },
-    /// A proxy refused this content. It is not sent to that proxy again until it changes. The same content may be reported again by
-    /// other proxies of the fleet.
+    /// A proxy refused this content. It is not sent to that proxy again until it changes, but for a listener whose port could not be
+    /// bound: that is tried again, at longer and longer intervals, and told again only with another text. The same content may be
+    /// reported again by other proxies of the fleet.
     Refused {
         /// The fleet
         fleet: FleetName,

@@ -31,6 +31,7 @@ pub mod parent;
 mod rank;
 pub mod re2;
 mod refs;
+mod remedy;
 pub mod route;
 pub mod secret;
 pub mod status;

@@ -7,7 +7,7 @@ use portolan_model::ir::{Binding, GatewayView, ListenerStatus, ListenerView, Par
 use portolan_model::objects::{Object, ParentRef};
 use portolan_model::{CONTROLLER_NAME, Condition, ConditionType, Kind, Name, NamespacedName, ObjectKey, Reason};
 
-use crate::{FleetState, Refusal, World, features, gateway as gateways, parent};
+use crate::{FleetState, Refusal, World, features, gateway as gateways, parent, remedy};
 
 /// The status of a GatewayClass; `None` where it is absent or another controller's.
 pub fn gateway_class(world: &dyn World, name: &Name) -> Option<Status> {
@@ -210,7 +210,7 @@ fn programmed(gateway: &GatewayView, own: &ObjectKey, fleet: &Fleet) -> Conditio
 }
 
 fn refused_port(port: u16, text: &str) -> String {
-    format!("Envoy refused the listener on port {port}: {text}")
+    format!("Envoy refused the listener on port {port}: {text}{}", remedy::of(text))
 }
 
 fn listeners_of(world: &dyn World, gateway: &GatewayView, parent: &ObjectKey, fleet: &Fleet) -> Vec<ListenerStatus> {

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use portolan_proto::{Resource, ResourceType, Version};
 
+use super::retry::Retry;
+
 /// What the proxy holds under a name.
 #[derive(Clone, Debug)]
 pub(crate) enum Has {
@@ -47,6 +49,8 @@ pub(crate) struct Refusal {
     /// To look for the culprit in
     pub(crate) resource: Option<Arc<Resource>>,
     pub(crate) text: String,
+    /// It is sent again although it has not changed
+    pub(crate) retry: Option<Retry>,
 }
 
 #[derive(Clone, Debug)]
@@ -128,7 +132,7 @@ impl Exception {
         }
     }
 
-    /// Whether `goal` is to be sent, now or once it may be. Refused content waits until it changes.
+    /// Whether `goal` is to be sent, now or once it may be. Refused content waits until it changes, or until it is tried again.
     pub(crate) fn is_pending(&self, goal: &Goal) -> bool {
         if self.sent.is_some() {
             return false;
@@ -173,7 +177,12 @@ impl Exception {
     }
 
     fn is_refused(&self, version: Option<Version>) -> bool {
-        self.refused.as_ref().is_some_and(|refusal| refusal.version == version)
+        !self.is_retried() && self.refused.as_ref().is_some_and(|refusal| refusal.version == version)
+    }
+
+    /// Whether it is time to send again what was refused.
+    pub(crate) fn is_retried(&self) -> bool {
+        self.refused.as_ref().and_then(|refusal| refusal.retry).is_some_and(|retry| retry.is_due())
     }
 
     /// Everything that the proxy holds under the name, might hold, or is being sent.

@@ -9,6 +9,10 @@ pub struct Limits {
     pub response_bytes: usize,
     /// How long a response may stay unanswered before its stream is reset. Default 60 s (design invariant 2)
     pub answer_within: Duration,
+    /// How long a listener waits until it is sent again when a proxy could not bind its port. Default 1 s, then twice as long each time
+    pub retry_first: Duration,
+    /// The longest that it waits. Default 30 s
+    pub retry_at_most: Duration,
     /// Names that one stream may subscribe to, over all types. Default 200,000
     pub subscriptions: usize,
     /// Bytes of one name. Default 4 KiB
@@ -20,6 +24,8 @@ impl Default for Limits {
         Self {
             response_bytes: 3 << 19,
             answer_within: Duration::from_mins(1),
+            retry_first: Duration::from_secs(1),
+            retry_at_most: Duration::from_secs(30),
             subscriptions: 200_000,
             name_bytes: 4 << 10,
         }

@@ -16,6 +16,7 @@ mod per_type;
 mod plan;
 mod probe;
 mod probing;
+mod retry;
 mod search;
 pub(crate) mod stream;
 mod wire_version;

@@ -42,6 +42,8 @@ impl Stream {
         if let Some((kind, _)) = late {
             return Err(Reset::NoAnswer(kind));
         }
+        let refusals = self.types[ResourceType::Listener].exceptions.values_mut().filter_map(|it| it.refused.as_mut());
+        refusals.filter_map(|refusal| refusal.retry.as_mut()).for_each(|retry| retry.look_at(now));
         let mut responses = Vec::new();
         // Secrets and scopes once more: those that follow a listener.
         for kind in ResourceType::ALL.into_iter().chain([ResourceType::Secret, ResourceType::Scope]) {
@@ -153,9 +155,11 @@ impl Stream {
     }
 
     /// Keeps names that were in a refused response apart from the others, and from each other: if they are refused again, it is known
-    /// what the proxy holds under them.
+    /// what the proxy holds under them. What is tried again after it was refused goes alone too.
     fn apart(&self, kind: ResourceType, items: Vec<(Arc<str>, Goal)>) -> Vec<(Arc<str>, Goal)> {
-        let is_doubtful = |name: &Arc<str>| self.types[kind].exceptions.get(name).is_some_and(|e| !e.unsure.is_empty());
+        let exceptions = &self.types[kind].exceptions;
+        let is_doubtful =
+            |name: &Arc<str>| exceptions.get(name).is_some_and(|it| !it.unsure.is_empty() || it.is_retried());
         let (mut doubtful, others): (Vec<_>, Vec<_>) = items.into_iter().partition(|(name, _)| is_doubtful(name));
         doubtful.truncate(1);
         if others.is_empty() { doubtful } else { others }

@@ -16,6 +16,7 @@ use super::limits::Reset;
 use super::names::{Names, Subscribed};
 use super::per_type::PerType;
 use super::probe::Probe;
+use super::retry::Retry;
 use super::wire_version;
 use crate::transition::StreamId;
 
@@ -387,9 +388,16 @@ impl Stream {
             Sent::Content(resource) => (Some(resource.version), Some(resource)),
         };
         exception.unsure.retain(|unsure| Some(unsure.version) != version);
-        exception.refused = Some(Box::new(Refusal { version, resource: resource.clone(), text: text.into() }));
+        let before = exception.refused.take().filter(|before| before.version == version);
+        let retry = Retry::after(kind, text, before.as_ref().and_then(|before| before.retry), &shared.limits);
+        let is_known = retry.is_some() && before.is_some_and(|before| before.retry.is_some() && before.text == text);
+        exception.refused = Some(Box::new(Refusal { version, resource: resource.clone(), text: text.into(), retry }));
         let key = key(kind, name);
         shared.note_refusal(&key, id);
+        if is_known {
+            // Tried again in vain: no news.
+            return;
+        }
         let can_probe = resource.as_ref().is_some_and(|resource| self.can_probe(shared, resource));
         if !can_probe {
             let origins = resource.map(|resource| resource.origins.to_vec()).unwrap_or_default();

@@ -329,7 +329,7 @@ fn refusal(gateway: &NamespacedName, key: &ResourceKey, origins: &[Origin], text
         .first()
         .map(|origin| format!(", from {} {}/{} {}", origin.kind, origin.namespace, origin.name, origin.field));
     let remedy = if text.contains("Address already in use") || text.contains("cannot bind") {
-        "; stop the process that has the port (`ss -ltnp` names it) or use --port-offset N, then start portolan again"
+        "; stop the process that has the port (`ss -ltnp` names it) or choose another port; the listener is tried again until its port is free"
     } else {
         ""
     };

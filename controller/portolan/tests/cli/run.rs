@@ -324,3 +324,33 @@ async fn programs_read_one_object_per_line() {
         assert!(kinds.contains(&kind), "{kind} in {kinds:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_that_is_taken_later_is_named_and_served_once_it_is_free() {
+    let (dir, port, _echo) = scene().await;
+    let mut portolan = Portolan::start(&dir, &[]);
+    portolan.ready().await;
+    let taken = std::net::TcpListener::bind(("0.0.0.0", 0)).unwrap();
+    let second = taken.local_addr().unwrap().port();
+    let from = portolan.log().len();
+    let listener = format!("  - name: second\n    port: {second}\n    protocol: HTTP\n");
+    dir.write("gateway.yaml", gateway(port) + &listener).unwrap();
+    let line = portolan.line(from, &["gateway.yaml:", "listener second: Programmed=False (Invalid)"]).await;
+    for word in ["Address already in use", "stop the process", "tried again"] {
+        assert!(line.contains(word), "{word} in {line}");
+    }
+    // Several attempts fail, quietly, and the first listener is served all the while.
+    let end = Instant::now() + Duration::from_secs(4);
+    while Instant::now() < end {
+        assert_eq!(ask(port, "shop.example").await, Some((200, Some("shop".into()))));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let told = portolan.log()[from..].lines().filter(|line| line.contains("listener second: Programmed")).count();
+    assert_eq!(told, 1, "{}", portolan.log());
+
+    let from = portolan.log().len();
+    drop(taken);
+    portolan.line(from, &["cleared:", "listener second: Programmed=False (Invalid)"]).await;
+    assert_eq!(ask(second, "shop.example").await, Some((200, Some("shop".into()))));
+    portolan.stop().await;
+}

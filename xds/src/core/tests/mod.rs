@@ -5,4 +5,5 @@ mod order;
 mod property;
 mod protocol;
 mod refusal;
+mod retry;
 mod scale;
