@@ -1,5 +1,5 @@
 // The program crds shows that Portolan's reader and an API server with the CRDs of the Gateway API accept and refuse the same
-// objects: the manifests of the conformance suite and of the API's examples, and thousands of mutations of them, judged by the code of
+// objects and fill in the same defaults: the manifests of the conformance suite and of the API's examples, and thousands of mutations of them, judged by the code of
 // k8s.io/apiextensions-apiserver with the CRDs of both channels.
 //
 //	go run . READER [ARGUMENT…]
@@ -31,6 +31,8 @@ type readerVerdict struct {
 	Unknown      []string `json:"unknown"`
 	Violations   []string `json:"violations"`
 	Read         bool     `json:"read"`
+	// The object as the reader shows it, defaults filled in
+	Written map[string]any `json:"written"`
 }
 
 func main() {

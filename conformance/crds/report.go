@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -68,6 +69,15 @@ func (r *report) compare(object map[string]any, standard, experimental verdict, 
 	slices.Sort(reader.Unknown)
 	if !slices.Equal(experimental.unknown, reader.Unknown) {
 		r.disagree(object, fmt.Sprintf("unknown fields: the API server drops %v, the reader reports %v", experimental.unknown, reader.Unknown), nil, reader)
+	}
+	// The reader shows unknown fields as they were written.
+	if len(experimental.unknown) == 0 {
+		delete(reader.Written, "metadata")
+		stored, _ := json.Marshal(experimental.stored)
+		written, _ := json.Marshal(reader.Written)
+		if !bytes.Equal(stored, written) {
+			r.disagree(object, fmt.Sprintf("defaults: the API server stores %s, the reader shows %s", stored, written), nil, reader)
+		}
 	}
 }
 

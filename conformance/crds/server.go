@@ -44,10 +44,12 @@ type kind struct {
 	repeats bool
 }
 
-// verdict says why an object is refused (nothing: it is accepted) and which of its fields the schema does not have.
+// verdict says why an object is refused (nothing: it is accepted), which of its fields the schema does not have, and what is stored.
 type verdict struct {
 	errors  field.ErrorList
 	unknown []string
+	// Without metadata and status
+	stored map[string]any
 }
 
 func (v verdict) accepted() bool { return len(v.errors) == 0 }
@@ -150,6 +152,7 @@ func (k *kind) judge(object *unstructured.Unstructured) verdict {
 	defaulting.PruneNonNullableNullsWithoutDefaults(object.Object, k.schema)
 	defaulting.Default(object.Object, k.schema)
 	delete(object.Object, "status") // the status subresource
+	result.stored = kruntime.DeepCopyJSON(object.Object)
 	result.errors = append(result.errors, k.judgeMetadata(metadata)...)
 	// The schema requires nothing of the metadata.
 	object.Object["metadata"] = map[string]any{}

@@ -49,7 +49,7 @@ the next `portolan run` of the directory takes them over.")]
     #[command(after_help = "\
 Examples:
   portolan check manifests                         file:line:column, object, field, message
-  portolan check manifests -o yaml                 every object with its status
+  portolan check manifests -o yaml                 every object as kubectl would show it: defaults, status
   portolan check manifests -o json | jq '.findings[] | select(.error)'
 
 Exit code 1 when there is an error.")]

@@ -14,6 +14,7 @@ use crate::failure::Failure;
 
 /// What a directory of manifests leads to.
 pub struct Loaded {
+    pub directory: Directory,
     pub plane: ControlPlane,
     /// What is wrong with files and objects, and the conditions that say that something is wrong; by file and line
     pub findings: Vec<Finding>,
@@ -34,7 +35,7 @@ pub fn load(directory: &Path, binding: Option<BindingArguments>) -> Result<Loade
         }
     }
     findings.sort();
-    Ok(Loaded { plane, findings })
+    Ok(Loaded { directory, plane, findings })
 }
 
 /// Seconds since the epoch.

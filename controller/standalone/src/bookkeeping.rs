@@ -68,8 +68,8 @@ impl Ledger {
     }
 
     /// All objects as Kubernetes would show them, by kind and name.
-    pub fn show_all(&self) -> impl Iterator<Item = Value> {
-        self.entries.iter().map(|(key, entry)| entry.show(key))
+    pub fn show_all(&self) -> impl Iterator<Item = (&ObjectKey, Value)> {
+        self.entries.iter().map(|(key, entry)| (key, entry.show(key)))
     }
 
     /// The objects in force.

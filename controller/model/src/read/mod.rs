@@ -16,11 +16,13 @@
 
 #[cfg(test)]
 mod agreement;
+mod defaults;
 mod document;
 mod kinds;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod written;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,6 +31,7 @@ use crate::objects::{Bookkeeping, Object};
 use crate::{NamespacedName, ObjectKey};
 
 pub use document::{MAX_BYTES, MAX_COPIES, MAX_DEPTH};
+pub use written::REDACTED;
 
 /// A place in a file, both numbers counted from 1. Objects of an API server have no places: the file is empty, both are 0.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -132,19 +135,33 @@ impl Manifest {
 ///
 /// `Err`: the text is neither YAML nor JSON, is too large, or expands to too much; the violation says where.
 pub fn manifests(file: &Arc<str>, text: &[u8]) -> Result<Vec<Manifest>, Violation> {
-    let documents = document::read(text).map_err(|error| Violation {
+    objects(file, text, |object| kinds::read_one(file, object))
+}
+
+/// Every object of a file that Portolan reads, with what an API server would give back for it: as it was written, with defaults, without a
+/// status. The values of Secrets are left out ([`REDACTED`]).
+pub fn written(file: &Arc<str>, text: &[u8]) -> Result<Vec<(Manifest, serde_json::Value)>, Violation> {
+    let all = objects(file, text, |object| {
+        let manifest = kinds::read_one(file, object);
+        let value = manifest.key.as_ref().map(|key| written::object(key.kind, object));
+        Some((manifest, value?))
+    })?;
+    Ok(all.into_iter().flatten().collect())
+}
+
+/// Reads a file one document after the other: the tree of one is gone before that of the next is made.
+fn objects<T>(file: &Arc<str>, text: &[u8], mut read: impl FnMut(&document::Node) -> T) -> Result<Vec<T>, Violation> {
+    let read = |document: &document::Node, all: &mut Vec<T>| {
+        kinds::each_object(document, &mut |object| all.push(read(object)))
+    };
+    document::read(text, read).map_err(|error| Violation {
         location: Location { file: file.clone(), line: error.at.line, column: error.at.column },
         object: None,
         field: String::new(),
         message: error.message,
         severity: Severity::Error,
         channel: None,
-    })?;
-    let mut manifests = Vec::new();
-    for document in &documents {
-        kinds::read(file, document, &mut manifests);
-    }
-    Ok(manifests)
+    })
 }
 
 /// One object as an API server sends it. A list is not taken apart.

@@ -77,6 +77,48 @@ fn check_is_a_linter() {
     assert!(yaml.contains("kind: Gateway\nmetadata:\n  namespace: default\n  name: web\n"), "{yaml}");
 }
 
+/// As `kubectl get -o yaml` would show it.
+#[test]
+fn check_prints_whole_objects_with_defaults_and_without_secrets() {
+    let dir = manifests();
+    let last_applied = "kubectl.kubernetes.io/last-applied-configuration: '{\"data\":{\"tls.key\":\"aHVzaA==\"}}'";
+    dir.write(
+        "secret.yaml",
+        format!(
+            "apiVersion: v1\nkind: Secret\nmetadata:\n  name: hush\n  annotations:\n    note: kept\n    {last_applied}\n\
+             data:\n  tls.key: aHVzaA==\nstringData:\n  token: hush-hush\n"
+        ),
+    )
+    .unwrap();
+    let json = out(&portolan(&dir.path(), &["check", ".", "-o", "json"]));
+    let yaml = out(&portolan(&dir.path(), &["check", ".", "-o", "yaml"]));
+    for output in [&json, &yaml] {
+        assert!(!output.contains("aHVzaA==") && !output.contains("hush-hush"), "{output}");
+        assert_eq!(output.matches("[redacted]").count(), 2);
+    }
+    let objects: Value = serde_json::from_str(&json).unwrap();
+    let object = |kind: &str| {
+        objects["objects"].as_array().unwrap().iter().find(|object| object["kind"] == kind).unwrap().clone()
+    };
+    assert_eq!(object("Secret")["type"], "Opaque");
+    assert_eq!(object("Secret")["metadata"]["annotations"], serde_json::json!({"note": "kept"}));
+    assert_eq!(object("GatewayClass")["spec"]["controllerName"], "portolan.dev/gateway-controller");
+    let route = object("HTTPRoute");
+    assert_eq!(
+        route.as_object().unwrap().keys().collect::<Vec<_>>(),
+        ["apiVersion", "kind", "metadata", "spec", "status"]
+    );
+    let rule = &route["spec"]["rules"][0];
+    assert_eq!(rule["matches"][0]["path"], serde_json::json!({"type": "PathPrefix", "value": "/"}));
+    assert_eq!(rule["backendRefs"][0]["weight"], 1);
+    assert_eq!(route["spec"]["parentRefs"][0]["kind"], "Gateway");
+    assert_eq!(object("Gateway")["spec"]["listeners"][0]["allowedRoutes"]["namespaces"]["from"], "Same");
+    // It is a manifest again, and one that says the same.
+    let again = Dir::new().unwrap();
+    again.write("all.yaml", yaml.replace("[redacted]", "aHVzaA==")).unwrap();
+    assert_eq!(out(&portolan(&again.path(), &["check", ".", "-o", "yaml"])), yaml);
+}
+
 #[test]
 fn what_is_not_there_is_a_matter_of_the_machine() {
     let dir = Dir::new().unwrap();

@@ -11,7 +11,7 @@ mod contents;
 mod notice;
 mod scan;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -19,6 +19,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 pub use contents::{Applied, Contents, Update};
+use portolan_model::ObjectKey;
+use portolan_model::read;
+
 use notice::{Notice, Notifier, Wake};
 use scan::Scanner;
 
@@ -36,6 +39,8 @@ pub enum DirectoryError {
     Unlistable { path: String, reason: String },
     #[error("cannot start a thread to watch {path}: {reason}")]
     Thread { path: String, reason: String },
+    #[error("{path} has changed while it was read; try again")]
+    Changed { path: String },
 }
 
 /// A directory (or a single file) as it was when last looked at.
@@ -68,6 +73,29 @@ impl Directory {
     #[must_use]
     pub const fn contents(&self) -> &Contents {
         &self.contents
+    }
+
+    /// The objects in force as they were written, with defaults and without status; Secrets without their values. Read anew, since a
+    /// program that runs for long has no use for them.
+    ///
+    /// # Errors
+    /// When a file has changed since the last look.
+    pub fn written(&self) -> Result<BTreeMap<ObjectKey, serde_json::Value>, DirectoryError> {
+        let mut all = BTreeMap::new();
+        for (file, text) in self.scanner.read_again() {
+            let text = text.ok_or_else(|| DirectoryError::Changed { path: file.to_string() })?;
+            // What is neither YAML nor JSON holds nothing that is in force: a finding has said so.
+            for (manifest, value) in read::written(&file, &text).unwrap_or_default() {
+                let in_force = |key: &ObjectKey| {
+                    self.contents.objects().get(key).is_some_and(|applied| applied.location == manifest.location)
+                };
+                if let Some(key) = manifest.key.filter(in_force) {
+                    // The first counts; two have one place in JSON that is no YAML.
+                    all.entry(key).or_insert(value);
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// Watches from now on; `sink` gets what changes, on a thread of its own. False from it ends the watch.

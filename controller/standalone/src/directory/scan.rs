@@ -43,6 +43,8 @@ struct Seen {
     /// `None`: it could not be read, so it is tried again on every look
     stamp: Option<Stamp>,
     content: u64,
+    /// It was a text rather than something that cannot be used
+    readable: bool,
 }
 
 /// What says that a file is the one that was read. ctime cannot be set back by tools that preserve mtime.
@@ -131,17 +133,21 @@ impl Scanner {
         };
         let racy = stamp.is_some_and(|stamp| stamp.age(now) < RACY);
         scan.again |= racy;
-        let mut hasher = DefaultHasher::new();
-        match &text {
-            Text::Read(bytes) => (0, bytes).hash(&mut hasher),
-            Text::Unusable(reason) => (1, reason).hash(&mut hasher),
-            Text::Gone => {}
-        }
-        let seen = Seen { stamp: stamp.filter(|_| !racy), content: hasher.finish() };
+        let readable = matches!(text, Text::Read(_));
+        let seen = Seen { stamp: stamp.filter(|_| !racy), content: content_hash(&text), readable };
         let content = seen.content;
         if self.seen.insert(path, seen).is_none_or(|before| before.content != content) {
             scan.changed.push((name, text));
         }
+    }
+
+    /// The files that were readable at the last look, once more; `None` for one that has changed since.
+    pub fn read_again(&self) -> impl Iterator<Item = (Arc<str>, Option<Vec<u8>>)> {
+        self.seen.iter().filter(|(_, seen)| seen.readable).map(|(path, seen)| {
+            let text = self.read(path).map(|(_, text)| text).ok().filter(|text| content_hash(text) == seen.content);
+            let bytes = text.and_then(|text| if let Text::Read(bytes) = text { Some(bytes) } else { None });
+            (path.to_string_lossy().into(), bytes)
+        })
     }
 
     fn read(&self, path: &Path) -> Result<(Stamp, Text), String> {
@@ -165,6 +171,16 @@ impl Scanner {
         }
         Ok((Stamp::of(&metadata), Text::Read(bytes)))
     }
+}
+
+fn content_hash(text: &Text) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match text {
+        Text::Read(bytes) => (0, bytes).hash(&mut hasher),
+        Text::Unusable(reason) => (1, reason).hash(&mut hasher),
+        Text::Gone => {}
+    }
+    hasher.finish()
 }
 
 impl Stamp {

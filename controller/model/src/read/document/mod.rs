@@ -112,8 +112,8 @@ impl From<&serde_json::Value> for Node {
     }
 }
 
-/// The documents of a text that are not empty.
-pub(super) fn read(text: &[u8]) -> Result<Vec<Node>, Unreadable> {
+/// What is made of the documents of a text that are not empty, one after the other.
+pub(super) fn read<T>(text: &[u8], mut make: impl FnMut(&Node, &mut Vec<T>)) -> Result<Vec<T>, Unreadable> {
     let start = Position { line: 1, column: 1 };
     if text.len() > MAX_BYTES {
         let message = format!("{} bytes are more than the limit of {MAX_BYTES}; split the file", text.len());
@@ -129,7 +129,14 @@ pub(super) fn read(text: &[u8]) -> Result<Vec<Node>, Unreadable> {
         (Err(error), nul) => return Err(binary(text, error.valid_up_to().min(nul.unwrap_or(usize::MAX)))),
     };
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
-    yaml::read(text).or_else(|error| json(text).ok_or(error))
+    let mut made = Vec::new();
+    match yaml::read(text, |document| make(&document, &mut made)) {
+        Ok(()) => Ok(made),
+        Err(error) => {
+            made.clear();
+            json(text, |document| make(&document, &mut made)).map(|()| made).ok_or(error)
+        }
+    }
 }
 
 fn binary(text: &[u8], offset: usize) -> Unreadable {
@@ -144,14 +151,14 @@ fn binary(text: &[u8], offset: usize) -> Unreadable {
 }
 
 /// JSON that is no YAML, such as one indented by tabs or with surrogate pairs. Its values have no places.
-fn json(text: &str) -> Option<Vec<Node>> {
+fn json(text: &str, mut sink: impl FnMut(Node)) -> Option<()> {
     if !text.trim_start().starts_with(['{', '[']) {
         return None;
     }
-    let values = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
-    values
-        .map(|value| value.map(|value| Node { at: Position { line: 1, column: 1 }, ..Node::from(&value) }).ok())
-        .collect()
+    for value in serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>() {
+        sink(Node { at: Position { line: 1, column: 1 }, ..Node::from(&value.ok()?) });
+    }
+    Some(())
 }
 
 /// A line or column; a text has far fewer than 2^32 of either.

@@ -8,16 +8,19 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Tag};
 
 use super::{Entry, MAX_COPIES, MAX_DEPTH, Node, Position, Unreadable, Value, number, scalar};
 
-/// The documents of a text that are not empty.
-pub(super) fn read(text: &str) -> Result<Vec<Node>, Unreadable> {
+/// Gives the documents of a text that are not empty, each as soon as it is complete: its tree is many times larger than its text.
+pub(super) fn read(text: &str, mut sink: impl FnMut(Node)) -> Result<(), Unreadable> {
     let mut builder = Builder::default();
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
         let (event, span) =
             event.map_err(|error| Unreadable { at: position(error.marker()), message: error.info().to_owned() })?;
         builder.event(event, position(&span.start))?;
+        if let Some(document) = builder.document.take() {
+            sink(document);
+        }
     }
-    Ok(builder.documents)
+    Ok(())
 }
 
 fn position(marker: &Marker) -> Position {
@@ -26,7 +29,8 @@ fn position(marker: &Marker) -> Position {
 
 #[derive(Default)]
 struct Builder {
-    documents: Vec<Node>,
+    /// The one that has just been completed
+    document: Option<Node>,
     /// The lists and mappings that are open, the innermost last
     open: Vec<Collection>,
     anchors: BTreeMap<usize, Node>,
@@ -130,7 +134,7 @@ impl Builder {
     fn add(&mut self, node: Node) -> Result<(), Unreadable> {
         match self.open.last_mut() {
             None if matches!(node.value, Value::Null) => {}
-            None => self.documents.push(node),
+            None => self.document = Some(node),
             Some(Collection { items: Items::List(items), .. }) => items.push(node),
             Some(Collection { items: Items::Map(entries, key), .. }) => match (key.take(), &node.value) {
                 (Some((key, at)), _) => entries.push(Entry { key, at, value: node }),

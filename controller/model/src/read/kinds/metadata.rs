@@ -25,7 +25,7 @@ pub(super) static NAMESPACE_PATTERN: Pattern = Pattern::new(
 static NAMESPACE: Text = Text::formed(0, 63, &NAMESPACE_PATTERN);
 
 /// kubectl's copy of the whole object, of no use beside the object itself
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub(in crate::read) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// From the fields of the object as a whole. Without a kind (one that Portolan does not read) nothing is made up.
 pub(super) fn read(fields: &mut Fields<'_>, kind: Option<Kind>) -> Metadata {

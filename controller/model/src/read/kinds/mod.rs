@@ -21,7 +21,7 @@ mod label_selector;
 mod layer4;
 mod listener;
 mod listener_set;
-mod metadata;
+pub(super) mod metadata;
 mod mirror;
 mod namespace;
 mod path_modifier;
@@ -68,17 +68,17 @@ pub(super) static PATTERNS: &[&super::schema::Pattern] = &[
     &metadata::TIME,
 ];
 
-/// Reads a document: an object, or a list whose items are objects.
-pub(super) fn read(file: &Arc<str>, document: &Node, manifests: &mut Vec<Manifest>) {
+/// Visits the objects of a document: itself, or the items of a list.
+pub(super) fn each_object(document: &Node, visit: &mut impl FnMut(&Node)) {
     let is_list = document.get("kind").and_then(Node::as_text).is_some_and(|kind| kind.ends_with("List"));
     match document.get("items").map(|items| &items.value) {
         Some(Value::List(items)) if is_list => {
             for item in items {
-                read(file, item, manifests);
+                each_object(item, visit);
             }
         }
         _ if is_list && document.get("items").is_none() => {}
-        _ => manifests.push(read_one(file, document)),
+        _ => visit(document),
     }
 }
 

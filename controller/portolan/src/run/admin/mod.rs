@@ -107,7 +107,7 @@ async fn metrics(State(admin): State<Admin>) -> Response {
 
 async fn objects(State(admin): State<Admin>) -> Result<Response, Response> {
     let ledger = admin.ask(|pilot| pilot.plane().ledger().clone()).await?;
-    Ok(admin.render(move || json(&Value::Array(ledger.show_all().collect()))).await)
+    Ok(admin.render(move || json(&Value::Array(ledger.show_all().map(|(_, object)| object).collect()))).await)
 }
 
 async fn cluster_object(
