@@ -11,7 +11,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use portolan_model::ir::{GatewayView, HostEntry, HostPlan, ListenerView, PlannedRoute, RouteView, TableId};
+use portolan_model::ir::{
+    GatewayView, HostEntry, HostPlan, ListenerView, MISDIRECTED, PlannedRoute, RouteView, TableId,
+};
 use portolan_model::{Name, ObjectKey};
 
 use crate::gateway::{best_listener, hostname_of, listeners_on, table_of};
@@ -39,31 +41,33 @@ pub fn hosts_of(route: &RouteView, gateway: &GatewayView) -> Vec<HostEntry> {
     entries.into_iter().map(entry).collect()
 }
 
-/// The hosts that exist without routes: in each table the hostname of its own listeners and, for HTTPS, those hostnames of other
-/// listeners that are answered 421. Sorted.
+/// The hosts that exist without routes: in each table the hostname of its own listeners and, for HTTPS, the one that answers 421 for
+/// those of other listeners. Sorted; no more than two for each listener.
 pub fn listener_hosts(gateway: &GatewayView) -> Vec<(TableId, Name)> {
     let mut hosts = BTreeSet::new();
     for listener in gateway.listeners.iter().filter(|listener| listener.accepted && gateway.accepted) {
         let Some(table) = table_of(&gateway.name, listener) else { continue };
-        for other in listeners_on(gateway, table.port, table.server.is_some()) {
-            if is_listener_host(gateway, &table, hostname_of(other)) {
-                hosts.insert((table.clone(), Name::from(hostname_of(other))));
-            }
+        if misdirected(gateway, &table).next().is_some() {
+            hosts.insert((table.clone(), Name::from(MISDIRECTED)));
         }
+        hosts.insert((table, Name::from(hostname_of(listener))));
     }
     hosts.into_iter().collect()
 }
 
-/// Whether a listener's hostname is a host of the table. In an HTTPS table a hostname of another listener is left out where the
-/// table's `*`, that of a listener without hostname, answers 421 already: else every table would list every listener.
-fn is_listener_host(gateway: &GatewayView, table: &TableId, host: &str) -> bool {
-    let Some(server) = &table.server else { return true };
-    let on_port = || listeners_on(gateway, table.port, true);
-    let catch_all_elsewhere = **server != *hostname::ANY && on_port().any(|listener| listener.hostname.is_none());
-    host == hostname::ANY || !catch_all_elsewhere || hostname::covers(server, host)
+/// The hostnames of other listeners of the port that a table answers 421 for; none where it is not HTTPS. They are left out where the
+/// table's `*`, that of a listener without hostname, answers 421 already.
+fn misdirected<'a>(gateway: &'a GatewayView, table: &'a TableId) -> impl Iterator<Item = &'a str> {
+    table.server.as_deref().into_iter().flat_map(move |server| {
+        let on_port = || listeners_on(gateway, table.port, true).map(|listener| hostname_of(listener));
+        let catch_all_elsewhere = server != hostname::ANY && on_port().any(|host| host == hostname::ANY);
+        let is_listed =
+            move |host: &str| host == hostname::ANY || !catch_all_elsewhere || hostname::covers(server, host);
+        on_port().filter(move |host| *host != server && is_listed(host))
+    })
 }
 
-/// The virtual host of a hostname; `None` where the table has none.
+/// The virtual host of a hostname, or of the names that are misdirected; `None` where the table has none.
 pub fn plan(world: &dyn World, table: &TableId, host: &Name) -> Option<HostPlan> {
     let gateway = world.gateway_view(&table.gateway)?;
     let on_port: Vec<_> = listeners_on(&gateway, table.port, table.server.is_some()).collect();
@@ -72,18 +76,24 @@ pub fn plan(world: &dyn World, table: &TableId, host: &Name) -> Option<HostPlan>
     if !on_port.iter().any(|listener| is_table(listener)) {
         return None;
     }
-    let best = best_listener(on_port.iter().copied(), host)?;
-    let named = on_port.iter().any(|listener| hostname_of(listener) == &**host);
-    let plan = |routes, otherwise| HostPlan { table: table.clone(), host: host.clone(), routes, otherwise };
-    if !is_table(best) {
-        return (named && is_listener_host(&gateway, table, host)).then(|| plan(Vec::new(), 421));
+    let plan =
+        |domains, routes, otherwise| HostPlan { table: table.clone(), host: host.clone(), domains, routes, otherwise };
+    if **host == *MISDIRECTED {
+        let domains: BTreeSet<&str> = misdirected(&gateway, table).collect();
+        let domains: Vec<Name> = domains.into_iter().map(Name::from).collect();
+        return (!domains.is_empty()).then(|| plan(domains, Vec::new(), 421));
     }
+    let best = best_listener(on_port.iter().copied(), host)?;
+    if !is_table(best) {
+        return None;
+    }
+    let named = on_port.iter().any(|listener| hostname_of(listener) == &**host);
     let mut routes = own_routes(world, table, host);
     if routes.is_empty() && !named && world.routes_of_host(table, host).is_empty() {
         return None;
     }
     append_tail(world, table, host, best, &on_port, &mut routes);
-    Some(plan(routes, 404))
+    Some(plan(Vec::new(), routes, 404))
 }
 
 /// The rules of the routes under exactly this hostname, by precedence.

@@ -49,14 +49,23 @@ pub fn virtual_host_at(
         }
     }
     units.push(otherwise(plan));
-    let head = VirtualHost { name: plan.host.to_string(), domains: vec![plan.host.to_string()], ..Default::default() };
+    let domains = if plan.domains.is_empty() { std::slice::from_ref(&plan.host) } else { &*plan.domains };
+    let head = VirtualHost {
+        name: plan.host.to_string(),
+        domains: domains.iter().map(ToString::to_string).collect(),
+        ..Default::default()
+    };
     let versions: Vec<u128> = units.iter().map(|unit| unit.version.0).collect();
+    let version = match &*plan.domains {
+        [] => version(ResourceType::Route, &(&plan.host, versions)),
+        domains => version(ResourceType::Route, &(&plan.host, domains, versions)),
+    };
     VirtualHostBody {
         name: Arc::clone(&plan.host),
         head: head.encode_to_vec().into(),
         routes: units.into(),
         clusters: clusters.into_iter().collect::<Vec<Name>>().into(),
-        version: version(ResourceType::Route, &(&plan.host, versions)),
+        version,
     }
 }
 

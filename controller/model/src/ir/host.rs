@@ -14,11 +14,17 @@ pub struct HostEntry {
     pub route: ObjectKey,
 }
 
+/// The host of an HTTPS table that answers for all names of the port's other listeners. No hostname holds a `/`.
+pub const MISDIRECTED: &str = "portolan/misdirected";
+
 /// A virtual host: what a request for `host` meets, first match first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPlan {
     pub table: TableId,
+    /// A hostname, or [`MISDIRECTED`]
     pub host: Name,
+    /// The hostnames that lead here; empty: `host`
+    pub domains: Vec<Name>,
     /// The hostname's own rules by precedence, then (the tail) those of the wildcard hostnames that cover it, the longest first,
     /// as the Gateway API falls through to them
     pub routes: Vec<PlannedRoute>,

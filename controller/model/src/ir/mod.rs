@@ -22,7 +22,7 @@ pub use gateway::{
     Binding, CertificateView, ChainPlan, GatewayView, ListenerId, ListenerPlan, ListenerSetView, ListenerView,
     ParentView, SecretPlan, SecretState, TableId,
 };
-pub use host::{HostEntry, HostPlan, PlannedRoute};
+pub use host::{HostEntry, HostPlan, MISDIRECTED, PlannedRoute};
 pub use route::{
     Attachment, Forward, MirrorPlan, ParentOutcome, PathRewrite, PathSpec, Rank, RedirectPlan, RequestMatch,
     ResolvedRule, RouteView, RuleAction, RuleFilters, WeightedBackend, WeightedTarget,

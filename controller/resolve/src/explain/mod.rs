@@ -9,8 +9,8 @@ mod path;
 mod rewrite;
 
 use portolan_model::ir::{
-    ClusterKey, Discovery, EndpointAddress, Forward, HostPlan, ListenerPlan, PlannedRoute, RuleAction, TableId,
-    WeightedTarget,
+    ClusterKey, Discovery, EndpointAddress, Forward, HostPlan, ListenerPlan, MISDIRECTED, PlannedRoute, RuleAction,
+    TableId, WeightedTarget,
 };
 use portolan_model::{Kind, Name, NamespacedName, ObjectKey};
 
@@ -197,7 +197,11 @@ impl Walk<'_> {
         }
         let wanted = hostname::of_authority(&self.request.authority);
         let candidates = std::iter::once(Name::from(wanted.as_str())).chain(hostname::wildcards_above(&wanted));
-        let mut plans = candidates.filter_map(|candidate| host::plan(self.world, table, &candidate));
+        let elsewhere = host::plan(self.world, table, &MISDIRECTED.into());
+        let mut plans = candidates.filter_map(|candidate| {
+            let is_elsewhere = |plan: &&HostPlan| plan.domains.contains(&candidate);
+            elsewhere.as_ref().filter(is_elsewhere).cloned().or_else(|| host::plan(self.world, table, &candidate))
+        });
         let Some(plan) = plans.next() else {
             self.step(self.gateway(), "spec.listeners", format!("No listener and no route has the hostname {wanted}"));
             return self.respond(404);

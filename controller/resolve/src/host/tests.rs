@@ -1,8 +1,9 @@
 //! Hosts of route tables: isolation, fall-through, precedence, misdirected requests; sockets and chains.
 
-use portolan_model::NamespacedName;
 use portolan_model::ir::{HostPlan, TableId};
+use portolan_model::{Name, NamespacedName};
 
+use crate::World;
 use crate::testing::{TestWorld, certificate};
 
 const CLASS: &str = "
@@ -66,7 +67,8 @@ fn shown(world: &TestWorld) -> Vec<String> {
                 format!("{}/{}/{}{via}", it.route.name.name, it.rule.index, it.matched)
             })
             .collect();
-        format!("{} {}: {}; {}", plan.table.resource_name(), plan.host, routes.join(", "), plan.otherwise)
+        let names = if plan.domains.is_empty() { plan.host.to_string() } else { plan.domains.join(" ") };
+        format!("{} {names}: {}; {}", plan.table.resource_name(), routes.join(", "), plan.otherwise)
     };
     world.host_plans(&name()).iter().map(show).collect()
 }
@@ -193,22 +195,51 @@ fn an_https_table_answers_421_for_other_listeners() {
         shown(&world(&https())),
         [
             "https/443/* *: default/0/0; 404",
-            "https/443/* *.wildcard.org: ; 421",
-            "https/443/* fourth.wildcard.org: ; 421",
-            "https/443/* second.org: ; 421",
-            "https/443/*.wildcard.org *: ; 421",
+            "https/443/* *.wildcard.org fourth.wildcard.org second.org: ; 421",
             "https/443/*.wildcard.org *.wildcard.org: wild/0/0; 404",
-            "https/443/*.wildcard.org fourth.wildcard.org: ; 421",
-            "https/443/fourth.wildcard.org *: ; 421",
+            "https/443/*.wildcard.org * fourth.wildcard.org: ; 421",
             "https/443/fourth.wildcard.org fourth.wildcard.org: fourth/0/0; 404",
+            "https/443/fourth.wildcard.org *: ; 421",
             "https/443/second.org *: ; 421",
             "https/443/second.org second.org: second/0/0; 404",
         ]
     );
     let without_default: String = https().replace("name: default, port: 443", "name: default, port: 8443");
     let hosts = shown(&world(&without_default));
-    assert!(hosts.contains(&"https/443/second.org *.wildcard.org: ; 421".to_string()), "{hosts:?}");
+    assert!(hosts.contains(&"https/443/second.org *.wildcard.org fourth.wildcard.org: ; 421".to_string()), "{hosts:?}");
     assert!(!hosts.iter().any(|host| host.starts_with("https/443/second.org *:")), "{hosts:?}");
+}
+
+/// Envoy refuses a table in which two virtual hosts have the same domain.
+#[test]
+fn https_listeners_of_one_port_cost_two_hosts_each_and_no_name_twice() {
+    let count = |listeners: usize, catch_all: bool| {
+        let listener = |index: usize| {
+            let host = if catch_all && index == 0 { String::new() } else { format!("hostname: h{index}.test, ") };
+            format!("{{name: l{index}, port: 443, protocol: HTTPS, {host}tls: {{certificateRefs: [{{name: cert}}]}}}}")
+        };
+        let all: Vec<String> = (0..listeners).map(listener).collect();
+        let objects = [
+            gateway(&format!("[{}]", all.join(", "))),
+            route("r", "", "[]", EVERYTHING),
+            route("own", "", "[h1.test, '*.test']", EVERYTHING),
+            certificate("ns", "cert", &["a.test"]),
+        ];
+        let world = world(&objects.concat());
+        let plans = world.host_plans(&name());
+        let mut names = std::collections::BTreeSet::new();
+        for plan in &plans {
+            let domains = if plan.domains.is_empty() { vec![plan.host.clone()] } else { plan.domains.clone() };
+            for domain in domains {
+                assert!(names.insert((plan.table.clone(), domain.clone())), "{domain} twice in {:?}", plan.table);
+            }
+        }
+        (super::listener_hosts(&world.gateway_view(&name()).unwrap()).len(), plans.len())
+    };
+    assert_eq!(count(20, false), (40, 40));
+    assert_eq!(count(60, false), (120, 120));
+    // `*.test` besides, under the listener without hostname.
+    assert_eq!(count(60, true), (120, 121));
 }
 
 #[test]
@@ -219,6 +250,9 @@ fn hosts_that_are_not_there_have_no_plan() {
     assert!(plan(table(Some("second.org"), 443), "second.org").is_some());
     assert!(plan(table(Some("second.org"), 443), "other.org").is_none());
     assert!(plan(table(Some("second.org"), 443), "*.wildcard.org").is_none(), "`*` answers 421 for it");
+    let misdirected = |server| plan(table(Some(server), 443), super::MISDIRECTED);
+    assert_eq!(misdirected("second.org").unwrap().domains, [Name::from("*")]);
+    assert!(misdirected("none.org").is_none());
     assert!(plan(table(Some("none.org"), 443), "none.org").is_none());
     assert!(plan(table(None, 443), "second.org").is_none());
     assert!(plan(table(Some("second.org"), 444), "second.org").is_none());

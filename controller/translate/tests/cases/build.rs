@@ -143,7 +143,13 @@ pub fn host(table: TableId, host: &str, rules: Vec<Arc<ResolvedRule>>) -> HostPl
         };
         PlannedRoute { route: ObjectKey::new(kind, name.clone()), rule, matched, request, rank, via: host.into() }
     };
-    HostPlan { table, host: host.into(), routes: rules.into_iter().enumerate().map(planned).collect(), otherwise: 404 }
+    HostPlan {
+        table,
+        host: host.into(),
+        domains: Vec::new(),
+        routes: rules.into_iter().enumerate().map(planned).collect(),
+        otherwise: 404,
+    }
 }
 
 /// The table of these hosts.

@@ -25,6 +25,7 @@ pub fn cases() -> Vec<Case> {
         case("mirror/fractions", mirrors()),
         case("cors/policies", cors()),
         otherwise(),
+        misdirected(),
         refused(),
     ]
 }
@@ -202,6 +203,15 @@ fn otherwise() -> Case {
     let misdirected = HostPlan { otherwise: 421, ..host(id.clone(), "other.test", Vec::new()) };
     let table = table(&id, &[misdirected, host(id.clone(), "*", Vec::new())]);
     Case { name: "host/otherwise", snapshot: snapshot([listener(&listener_plan(80, loopback())), table]) }
+}
+
+/// Several names at once.
+fn misdirected() -> Case {
+    let id = http_table(80);
+    let domains = ["*.other.test", "other.test"].map(Into::into).to_vec();
+    let misdirected = HostPlan { otherwise: 421, domains, ..host(id.clone(), MISDIRECTED, Vec::new()) };
+    let table = table(&id, &[misdirected, host(id.clone(), "*", Vec::new())]);
+    Case { name: "host/misdirected", snapshot: snapshot([listener(&listener_plan(80, loopback())), table]) }
 }
 
 /// Envoy refused the first rule's action, and everything of the second.

@@ -39,7 +39,8 @@ async fn a_host_is_served_under_its_own_server_name() {
     let chains = vec![chain("one.test", &one), chain("*.two.test", &two)];
     let serving = |server: &str, backend: &str, other: &str| {
         let own = host(id(server), server, vec![rule(any(), RuleAction::Forward(to(backend)))]);
-        let others = HostPlan { otherwise: 421, ..host(id(server), other, Vec::new()) };
+        let domains = vec![other.into()];
+        let others = HostPlan { otherwise: 421, domains, ..host(id(server), MISDIRECTED, Vec::new()) };
         table(&id(server), &[own, others])
     };
     let proxy = Proxy::start(
