@@ -19,14 +19,14 @@ pub struct Ledger {
 
 #[derive(Clone, Debug)]
 struct Entry {
-    applied: Applied,
+    applied: Arc<Applied>,
     generation: i64,
-    status: Option<Value>,
+    status: Option<Stood>,
 }
 
 impl Ledger {
     /// Takes note of an object that is new, different or gone.
-    pub fn record(&mut self, key: &ObjectKey, applied: Option<&Applied>) {
+    pub fn record(&mut self, key: &ObjectKey, applied: Option<&Arc<Applied>>) {
         let Some(applied) = applied else {
             self.entries.remove(key);
             return;
@@ -37,10 +37,10 @@ impl Ledger {
                 let entry = Arc::make_mut(entry);
                 let counted = entry.generation + i64::from(entry.applied.object != applied.object);
                 entry.generation = written.unwrap_or(counted);
-                entry.applied = applied.clone();
+                entry.applied = Arc::clone(applied);
             }
             None => {
-                let entry = Entry { applied: applied.clone(), generation: written.unwrap_or(1), status: None };
+                let entry = Entry { applied: Arc::clone(applied), generation: written.unwrap_or(1), status: None };
                 self.entries.insert(key.clone(), Arc::new(entry));
             }
         }
@@ -49,9 +49,7 @@ impl Ledger {
     /// Puts a status in force; `now` in seconds since the epoch. lastTransitionTime moves only where a condition's status does.
     pub fn set_status(&mut self, key: &ObjectKey, status: Option<&Status>, now: i64) {
         if let Some(entry) = self.entries.get_mut(key).map(Arc::make_mut) {
-            let before = entry.status.take();
-            entry.status = status
-                .map(|status| Stamp { generation: entry.generation, now, before: before.as_ref() }.status(status));
+            entry.status = status.map(|status| Stood::new(status, entry.status.as_ref(), now));
         }
     }
 
@@ -87,26 +85,88 @@ impl Entry {
         metadata.insert("name".into(), json!(*key.name.name));
         metadata.insert("generation".into(), json!(self.generation));
         let mut object = Map::new();
-        object.insert("apiVersion".into(), json!(self.applied.api_version));
+        object.insert("apiVersion".into(), json!(*self.applied.api_version));
         object.insert("kind".into(), json!(key.kind.as_str()));
         object.insert("metadata".into(), Value::Object(metadata));
         if let Some(status) = &self.status {
-            object.insert("status".into(), status.clone());
+            object.insert("status".into(), status.show(self.generation));
         }
         Value::Object(object)
     }
 }
 
-/// What a status is written with.
+/// A status that is in force. As JSON it would be many times larger, and few are ever asked for.
+#[derive(Clone, Debug)]
+struct Stood {
+    status: Status,
+    /// `lastTransitionTime` of each condition, in the order of [`each`]
+    since: Box<[i64]>,
+}
+
+/// Whose conditions they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Element<'a> {
+    Object,
+    Listener(&'a str),
+    Parent(&'a ParentRef),
+    Ancestor(&'a NamespacedName),
+}
+
+/// The conditions of a status, by what they are about.
+fn groups(status: &Status) -> Vec<(Element<'_>, &[Condition])> {
+    match status {
+        Status::GatewayClass { conditions, .. } => vec![(Element::Object, conditions)],
+        Status::Gateway { conditions, listeners, .. } | Status::ListenerSet { conditions, listeners } => {
+            let listeners =
+                listeners.iter().map(|listener| (Element::Listener(&listener.name), listener.conditions.as_slice()));
+            std::iter::once((Element::Object, conditions.as_slice())).chain(listeners).collect()
+        }
+        Status::Route { parents } => {
+            parents.iter().map(|parent| (Element::Parent(&parent.parent), parent.conditions.as_slice())).collect()
+        }
+        Status::Policy { ancestors } => {
+            ancestors.iter().map(|(gateway, conditions)| (Element::Ancestor(gateway), conditions.as_slice())).collect()
+        }
+    }
+}
+
+/// Each condition of a status.
+fn each(status: &Status) -> impl Iterator<Item = (Element<'_>, &Condition)> {
+    groups(status).into_iter().flat_map(|(element, conditions)| conditions.iter().map(move |one| (element, one)))
+}
+
+impl Stood {
+    fn new(status: &Status, before: Option<&Self>, now: i64) -> Self {
+        let before = before.map(Self::times).unwrap_or_default();
+        let since_of = |element: Element<'_>, condition: &Condition| {
+            let same = before
+                .iter()
+                .find(|(of, old, _)| *of == element && (old.kind, old.status) == (condition.kind, condition.status));
+            same.map_or(now, |(_, _, since)| *since)
+        };
+        let since = each(status).map(|(element, condition)| since_of(element, condition)).collect();
+        Self { status: status.clone(), since }
+    }
+
+    /// Each condition with its time.
+    fn times(&self) -> Vec<(Element<'_>, &Condition, i64)> {
+        each(&self.status).zip(&self.since).map(|((element, condition), since)| (element, condition, *since)).collect()
+    }
+
+    /// As Kubernetes would show it.
+    fn show(&self, generation: i64) -> Value {
+        Stamp { generation, since: self.since.iter() }.status(&self.status)
+    }
+}
+
+/// What conditions are written with, taken one by one: they are written in the order of [`each`].
 struct Stamp<'a> {
     generation: i64,
-    now: i64,
-    /// The status that stood before, for its times
-    before: Option<&'a Value>,
+    since: std::slice::Iter<'a, i64>,
 }
 
 impl Stamp<'_> {
-    fn status(&self, status: &Status) -> Value {
+    fn status(&mut self, status: &Status) -> Value {
         match status {
             Status::GatewayClass { conditions, supported_features } => json!({
                 "conditions": self.conditions(conditions),
@@ -124,69 +184,46 @@ impl Stamp<'_> {
             }),
             Status::Route { parents } => {
                 let parents = parents.iter().map(|parent| {
-                    let reference = parent_ref(&parent.parent);
-                    let conditions = self.conditions_of("parents", "parentRef", &reference, &parent.conditions);
-                    json!({"parentRef": reference, "controllerName": CONTROLLER_NAME, "conditions": conditions})
+                    let conditions = self.conditions(&parent.conditions);
+                    json!({"parentRef": parent_ref(&parent.parent), "controllerName": CONTROLLER_NAME, "conditions": conditions})
                 });
                 json!({"parents": parents.collect::<Vec<_>>()})
             }
             Status::Policy { ancestors } => {
                 let ancestors = ancestors.iter().map(|(gateway, conditions)| {
-                    let reference = gateway_ref(gateway);
-                    let conditions = self.conditions_of("ancestors", "ancestorRef", &reference, conditions);
-                    json!({"ancestorRef": reference, "controllerName": CONTROLLER_NAME, "conditions": conditions})
+                    let conditions = self.conditions(conditions);
+                    json!({"ancestorRef": gateway_ref(gateway), "controllerName": CONTROLLER_NAME, "conditions": conditions})
                 });
                 json!({"ancestors": ancestors.collect::<Vec<_>>()})
             }
         }
     }
 
-    fn listeners(&self, listeners: &[portolan_model::ir::ListenerStatus]) -> Vec<Value> {
+    fn listeners(&mut self, listeners: &[portolan_model::ir::ListenerStatus]) -> Vec<Value> {
         let listener = |listener: &portolan_model::ir::ListenerStatus| {
-            let name = json!(*listener.name);
             json!({
-                "name": name,
+                "name": *listener.name,
                 "attachedRoutes": listener.attached_routes,
                 "supportedKinds": listener.supported_kinds.iter()
                     .map(|kind| json!({"group": *kind.group, "kind": *kind.kind})).collect::<Vec<_>>(),
-                "conditions": self.conditions_of("listeners", "name", &name, &listener.conditions),
+                "conditions": self.conditions(&listener.conditions),
             })
         };
         listeners.iter().map(listener).collect()
     }
 
-    /// Conditions in the element of `list` whose `field` is `value`.
-    fn conditions_of(&self, list: &str, field: &str, value: &Value, conditions: &[Condition]) -> Vec<Value> {
-        let elements = self.before.and_then(|before| before.get(list)).and_then(Value::as_array);
-        let element = elements.and_then(|elements| elements.iter().find(|element| element.get(field) == Some(value)));
-        self.stamp(conditions, element.and_then(|element| element.get("conditions")))
-    }
-
-    fn conditions(&self, conditions: &[Condition]) -> Vec<Value> {
-        self.stamp(conditions, self.before.and_then(|before| before.get("conditions")))
-    }
-
-    fn stamp(&self, conditions: &[Condition], before: Option<&Value>) -> Vec<Value> {
-        let before = before.and_then(Value::as_array);
-        let stamped = |condition: &Condition| {
-            let status = if condition.status { "True" } else { "False" };
-            let same = before.and_then(|before| {
-                before.iter().find(|old| {
-                    old.get("type") == Some(&json!(condition.kind.as_str()))
-                        && old.get("status") == Some(&json!(status))
-                })
-            });
-            let since = same.and_then(|old| old.get("lastTransitionTime")).cloned();
+    fn conditions(&mut self, conditions: &[Condition]) -> Vec<Value> {
+        let stamped = conditions.iter().zip(&mut self.since).map(|(condition, since)| {
             json!({
                 "type": condition.kind.as_str(),
-                "status": status,
+                "status": if condition.status { "True" } else { "False" },
                 "reason": condition.reason.as_str(),
                 "message": *condition.message,
                 "observedGeneration": self.generation,
-                "lastTransitionTime": since.unwrap_or_else(|| json!(timestamp(self.now))),
+                "lastTransitionTime": timestamp(*since),
             })
-        };
-        conditions.iter().map(stamped).collect()
+        });
+        stamped.collect()
     }
 }
 

@@ -2,6 +2,7 @@
 //! what the machine says about addresses come in as arguments.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use portolan_engine::{Engine, Event, Options, RefusedMatch};
 use portolan_model::ir::Binding;
@@ -25,7 +26,7 @@ pub struct ControlPlane {
 #[derive(Debug)]
 pub enum Happening {
     /// Objects are new, different or gone
-    Objects(BTreeMap<ObjectKey, Option<Applied>>),
+    Objects(BTreeMap<ObjectKey, Option<Arc<Applied>>>),
     /// The proxies of a Gateway said something
     Fleet { gateway: NamespacedName, state: FleetState },
     /// Envoy refused a match of a route
@@ -115,7 +116,7 @@ impl ControlPlane {
             Happening::Objects(objects) => {
                 for (key, applied) in objects {
                     self.ledger.record(&key, applied.as_ref());
-                    events.push(Event::Object { key, object: applied.map(|applied| applied.object) });
+                    events.push(Event::Object { key, object: applied.map(|applied| applied.object.clone()) });
                 }
             }
             Happening::Fleet { gateway, state } => {
@@ -190,16 +191,16 @@ metadata: {name: web}
 spec: {gatewayClassName: portolan, listeners: [{name: http, port: 80, protocol: HTTP}]}
 ";
 
-    fn objects() -> BTreeMap<ObjectKey, Option<Applied>> {
+    fn objects() -> BTreeMap<ObjectKey, Option<Arc<Applied>>> {
         let manifests = read::manifests(&"a.yaml".into(), MANIFESTS.as_bytes()).unwrap();
         let applied = |manifest: read::Manifest| {
             let applied = Applied {
                 object: manifest.object.unwrap(),
-                api_version: manifest.api_version,
+                api_version: manifest.api_version.into(),
                 location: manifest.location,
                 bookkeeping: manifest.bookkeeping,
             };
-            (manifest.key.unwrap(), Some(applied))
+            (manifest.key.unwrap(), Some(Arc::new(applied)))
         };
         manifests.into_iter().map(applied).collect()
     }

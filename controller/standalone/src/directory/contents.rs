@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use portolan_model::ObjectKey;
 use portolan_model::objects::{Bookkeeping, Object};
-use portolan_model::read::{self, Location, Manifest, Severity};
+use portolan_model::read::{self, Location, Manifest, Severity, Violation};
 
 use super::scan::{Scan, Text};
 use crate::{Finding, FindingChanges};
@@ -21,7 +21,7 @@ const LONG_ABSENCE: Duration = Duration::from_secs(2);
 pub struct Applied {
     pub object: Object,
     /// As the manifest wrote it
-    pub api_version: String,
+    pub api_version: Arc<str>,
     pub location: Location,
     pub bookkeeping: Bookkeeping,
 }
@@ -30,7 +30,7 @@ pub struct Applied {
 #[derive(Debug, Default)]
 pub struct Update {
     /// New, different or (`None`) gone objects, by key
-    pub objects: BTreeMap<ObjectKey, Option<Applied>>,
+    pub objects: BTreeMap<ObjectKey, Option<Arc<Applied>>>,
     pub findings: FindingChanges,
 }
 
@@ -46,9 +46,9 @@ impl Update {
 pub struct Contents {
     root: Arc<str>,
     files: BTreeMap<Arc<str>, File>,
-    /// Where each object is written; the first is the one that counts
-    places: BTreeMap<ObjectKey, BTreeSet<(Arc<str>, usize)>>,
-    in_force: BTreeMap<ObjectKey, Applied>,
+    /// Where each object is written, sorted; the first is the one that counts
+    places: BTreeMap<ObjectKey, Vec<(Arc<str>, usize)>>,
+    in_force: BTreeMap<ObjectKey, Arc<Applied>>,
     /// Objects in force that are written nowhere, with the time at which they count as deleted
     leaving: BTreeMap<ObjectKey, Instant>,
     /// The directory could not be listed at the last look
@@ -60,8 +60,31 @@ pub struct Contents {
 
 #[derive(Debug, Default)]
 struct File {
-    /// Of the last text that parsed
-    manifests: Vec<Manifest>,
+    /// The objects that Portolan reads, of the last text that parsed
+    written: Box<[Written]>,
+}
+
+/// An object of a file: no more than is needed should it come in force later, when one before it goes.
+#[derive(Debug)]
+struct Written {
+    key: ObjectKey,
+    line: u32,
+    column: u32,
+    /// `None`: an API server would refuse it. What is in force shares it
+    accepted: Option<Arc<Applied>>,
+    violations: Box<[Violation]>,
+}
+
+impl Written {
+    fn new(manifest: Manifest) -> Option<Self> {
+        let Location { line, column, .. } = manifest.location;
+        let object = if manifest.is_refused() { None } else { manifest.object };
+        let accepted = object.map(|object| {
+            let (location, bookkeeping) = (manifest.location, manifest.bookkeeping);
+            Arc::new(Applied { object, api_version: manifest.api_version.into(), location, bookkeeping })
+        });
+        Some(Self { key: manifest.key?, line, column, accepted, violations: manifest.violations.into() })
+    }
 }
 
 /// What findings are kept by.
@@ -98,7 +121,7 @@ impl Contents {
 
     /// The objects in force.
     #[must_use]
-    pub const fn objects(&self) -> &BTreeMap<ObjectKey, Applied> {
+    pub const fn objects(&self) -> &BTreeMap<ObjectKey, Arc<Applied>> {
         &self.in_force
     }
 
@@ -156,7 +179,7 @@ impl Contents {
     fn take_in(&mut self, file: &Arc<str>, text: Text, touched: &mut BTreeSet<ObjectKey>, update: &mut Update) {
         let read = match text {
             Text::Gone => {
-                self.set_manifests(file, Vec::new(), touched);
+                self.set_written(file, Box::default(), touched);
                 self.files.remove(file);
                 return self.replace(Subject::File(Arc::clone(file)), Vec::new(), update);
             }
@@ -168,7 +191,7 @@ impl Contents {
             Err(finding) => vec![finding],
             Ok(manifests) => {
                 let findings = remarks(&manifests);
-                self.set_manifests(file, manifests, touched);
+                self.set_written(file, manifests.into_iter().filter_map(Written::new).collect(), touched);
                 findings
             }
         };
@@ -177,55 +200,50 @@ impl Contents {
 
     /// What stays in force of a file that cannot be read.
     fn kept(&self, file: &Arc<str>) -> String {
-        let kept = self.files.get(file).is_some_and(|file| !file.manifests.is_empty());
+        let kept = self.files.get(file).is_some_and(|file| !file.written.is_empty());
         let text = if kept { "what it held when it was last read stays in force" } else { "nothing of it is in force" };
         text.into()
     }
 
-    fn set_manifests(&mut self, file: &Arc<str>, manifests: Vec<Manifest>, touched: &mut BTreeSet<ObjectKey>) {
-        let entry = self.files.entry(Arc::clone(file)).or_default();
-        let before = std::mem::replace(&mut entry.manifests, manifests);
-        for (index, manifest) in before.iter().enumerate() {
-            if let Some(key) = &manifest.key {
-                if let Some(places) = self.places.get_mut(key) {
-                    places.remove(&(Arc::clone(file), index));
-                    if places.is_empty() {
-                        self.places.remove(key);
-                    }
-                }
-                touched.insert(key.clone());
+    fn set_written(&mut self, file: &Arc<str>, mut written: Box<[Written]>, touched: &mut BTreeSet<ObjectKey>) {
+        for one in &mut written {
+            if let (Some(new), Some(old)) = (&mut one.accepted, self.in_force.get(&one.key)) {
+                share(new, old);
             }
         }
-        for (index, manifest) in entry.manifests.iter().enumerate() {
-            if let Some(key) = &manifest.key {
-                self.places.entry(key.clone()).or_default().insert((Arc::clone(file), index));
-                touched.insert(key.clone());
+        let entry = self.files.entry(Arc::clone(file)).or_default();
+        let before = std::mem::replace(&mut entry.written, written);
+        for Written { key, .. } in before {
+            if let Some(places) = self.places.get_mut(&key) {
+                places.retain(|(other, _)| other != file);
+                if places.is_empty() {
+                    self.places.remove(&key);
+                }
             }
+            touched.insert(key);
+        }
+        for (index, Written { key, .. }) in entry.written.iter().enumerate() {
+            // Nearly all objects are written once.
+            let places = self.places.entry(key.clone()).or_insert_with(|| Vec::with_capacity(1));
+            let place = (Arc::clone(file), index);
+            let position = places.partition_point(|other| *other < place);
+            places.insert(position, place);
+            touched.insert(key.clone());
         }
     }
 
     /// Decides what is in force for one object.
     fn decide(&mut self, key: &ObjectKey, now: Instant, update: &mut Update) {
-        let written: Vec<&Manifest> = self
-            .places
-            .get(key)
-            .into_iter()
-            .flatten()
-            .filter_map(|(file, index)| self.files.get(file)?.manifests.get(*index))
-            .collect();
+        let places = self.places.get(key).into_iter().flatten();
+        let written: Vec<(&Arc<str>, &Written)> =
+            places.filter_map(|(file, index)| Some((file, self.files.get(file)?.written.get(*index)?))).collect();
         let Some((first, others)) = written.split_first() else {
             if self.in_force.contains_key(key) {
                 self.leaving.insert(key.clone(), now + ABSENCE);
             }
             return self.replace(Subject::Object(key.clone()), Vec::new(), update);
         };
-        let refused = first.violations.iter().any(|violation| violation.severity == Severity::Error);
-        let accepted = first.object.as_ref().filter(|_| !refused).map(|object| Applied {
-            object: object.clone(),
-            api_version: first.api_version.clone(),
-            location: first.location.clone(),
-            bookkeeping: first.bookkeeping.clone(),
-        });
+        let accepted = first.1.accepted.clone();
         let meanwhile = accepted.is_none().then(|| {
             let text = if self.in_force.contains_key(key) {
                 "its last accepted version stays in force"
@@ -235,18 +253,19 @@ impl Contents {
             text.to_string()
         });
         let mut findings: Vec<Finding> = first
+            .1
             .violations
             .iter()
             .map(|violation| {
                 Finding::of_violation(violation, meanwhile.clone().filter(|_| violation.severity == Severity::Error))
             })
             .collect();
-        findings.extend(others.iter().map(|other| duplicate(key, first, other)));
+        findings.extend(others.iter().map(|other| duplicate(key, *first, *other)));
         self.leaving.remove(key);
         if let Some(applied) = accepted
             && self.in_force.get(key) != Some(&applied)
         {
-            self.in_force.insert(key.clone(), applied.clone());
+            self.in_force.insert(key.clone(), Arc::clone(&applied));
             update.objects.insert(key.clone(), Some(applied));
         }
         self.replace(Subject::Object(key.clone()), findings, update);
@@ -289,12 +308,22 @@ fn remarks(manifests: &[Manifest]) -> Vec<Finding> {
     ignored.flat_map(|manifest| &manifest.violations).map(|violation| Finding::of_violation(violation, None)).collect()
 }
 
-fn duplicate(key: &ObjectKey, first: &Manifest, other: &Manifest) -> Finding {
-    let Location { file, line, .. } = &first.location;
+/// A value that is equal to the one in force is no event, so whoever has that one keeps it: a file of which one object has changed
+/// would otherwise be held twice.
+fn share(new: &mut Arc<Applied>, old: &Arc<Applied>) {
+    if new == old {
+        *new = Arc::clone(old);
+    } else if new.object == old.object {
+        Arc::make_mut(new).object = old.object.clone();
+    }
+}
+
+fn duplicate(key: &ObjectKey, first: (&Arc<str>, &Written), other: (&Arc<str>, &Written)) -> Finding {
+    let (file, line) = (first.0, first.1.line);
     Finding {
-        file: Arc::clone(&other.location.file),
-        line: other.location.line,
-        column: other.location.column,
+        file: Arc::clone(other.0),
+        line: other.1.line,
+        column: other.1.column,
         object: Some(key.to_string()),
         field: "metadata.name".into(),
         message: format!(
@@ -302,5 +331,34 @@ fn duplicate(key: &ObjectKey, first: &Manifest, other: &Manifest) -> Finding {
         ),
         meanwhile: Some(format!("that of {file}:{line} is in force, which comes first by path")),
         error: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use portolan_model::objects::Object;
+
+    use super::*;
+
+    const ONE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: one}\n---\n";
+    const TWO: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: two}\n---\n";
+
+    fn scan(text: &str) -> Scan {
+        Scan { changed: vec![("a.yaml".into(), Text::Read(text.into()))], ..Scan::default() }
+    }
+
+    #[test]
+    fn a_file_is_held_once_however_often_it_is_written_anew() {
+        let mut contents = Contents::new("dir".into());
+        let now = Instant::now();
+        let update = contents.update(scan(TWO), now);
+        let (key, first) = update.objects.into_iter().next().unwrap();
+        let Object::Namespace(first) = first.unwrap().object.clone() else { panic!() };
+        let update = contents.update(scan(&format!("{ONE}{TWO}")), now);
+        assert_eq!(update.objects.len(), 2, "the other one has moved");
+        contents.update(scan(&format!("{ONE}{TWO}# done\n")), now);
+        let (held, written) = (&contents.in_force[&key], &contents.files["a.yaml"].written[1].accepted);
+        assert!(Arc::ptr_eq(held, written.as_ref().unwrap()));
+        assert!(matches!(&held.object, Object::Namespace(object) if Arc::ptr_eq(object, &first)));
     }
 }
