@@ -104,14 +104,18 @@ fn a_certificate_is_held_before_and_after_its_dates() {
     let secret = certificate(&engine).key.to_string();
     assert_eq!(engine.due(), Some(NOT_BEFORE));
     assert!(engine.is_due(NOT_BEFORE));
-    assert_eq!(changed(&engine.apply([Event::Time(NOT_BEFORE)])), [secret.clone()], "the listener stays as it is");
+    assert_eq!(
+        changed(&engine.apply([Event::Time(NOT_BEFORE)])),
+        std::slice::from_ref(&secret),
+        "the listener stays as it is"
+    );
     assert!(!certificate(&engine).is_held() && resolved(&engine).0);
 
     // "inclusive" (RFC 5280)
     assert_eq!(engine.due(), Some(NOT_AFTER + 1));
     engine.apply([Event::Time(NOT_AFTER)]);
     assert!(!certificate(&engine).is_held() && resolved(&engine).0);
-    assert_eq!(changed(&engine.apply([Event::Time(NOT_AFTER + 1)])), [secret.clone()]);
+    assert_eq!(changed(&engine.apply([Event::Time(NOT_AFTER + 1)])), std::slice::from_ref(&secret));
     assert!(certificate(&engine).is_held());
     let (status, reason, message) = resolved(&engine);
     assert_eq!((status, reason.as_str()), (false, "InvalidCertificateRef"));
