@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test fast unit lint fmt deny deny-advisories bench conformance-local crds clean
+.PHONY: help demo test fast unit lint fmt deny deny-advisories bench conformance-local crds kube test-cluster cluster cluster-down conformance clean
 
 # Tools that Portolan fetches for itself live outside the tree.
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/portolan
@@ -23,7 +23,7 @@ test: fast unit ## every test, and their counts
 
 fast: ## the checks that take seconds: format, shell syntax
 	@cargo fmt --all --check
-	@for script in hack/*.sh .ci/run; do bash -n "$$script"; done
+	@for script in hack/*.sh .ci/run conformance/run.sh conformance/cluster/cluster conformance/cluster/lib/*.sh; do bash -n "$$script"; done
 
 # The Go tests are compiled while those of Rust run, which wait more than they compute. They judge the programs that `cargo test` built: any
 # other selection of packages has other features, and would build all dependencies again.
@@ -66,6 +66,22 @@ conformance-local: ## the official suite's tests and manifests against `portolan
 
 crds: ## the CRDs of the Gateway API as judge of the reader
 	@conformance/crds/run.sh
+
+kube: ## build the programs of Kubernetes that tests against an API server use (once; cold: ten minutes)
+	@conformance/cluster/cluster build kube crds
+
+test-cluster: kube ## tests against a real API server
+	@cargo test -p portolan-testkit --test apiserver
+
+cluster: ## a real Kubernetes of one node on this machine (needs root; built once, cold: twelve minutes)
+	@conformance/cluster/cluster build
+	@conformance/cluster/cluster up
+
+cluster-down: ## end it
+	@conformance/cluster/cluster down
+
+conformance: ## the official suite against Portolan in a cluster: ours, or that of KUBECONFIG (conformance/run.sh --help)
+	@conformance/run.sh
 
 clean: ## remove what was built (not the cache of tools)
 	@cargo clean

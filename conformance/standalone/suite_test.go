@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"os"
 	"regexp"
 	"testing"
 	"time"
@@ -26,6 +27,8 @@ import (
 	"sigs.k8s.io/gateway-api/conformance/utils/config"
 	"sigs.k8s.io/gateway-api/conformance/utils/suite"
 	"sigs.k8s.io/gateway-api/pkg/features"
+
+	"portolan.dev/conformance/outcomes"
 )
 
 // TestSuite runs every test of the suite whose features Portolan claims in GatewayClass.status.supportedFeatures.
@@ -60,7 +63,7 @@ func TestSuite(t *testing.T) {
 		assert.True(t, known.Has(features.FeatureName(feature.Name)), "%s is claimed and is no feature of this version of the suite", feature.Name)
 	}
 
-	outcomes := newOutcomes()
+	var noted outcomes.Outcomes
 	timeouts := config.DefaultTimeoutConfig()
 	hurry(&timeouts)
 	options := suite.ConformanceOptions{
@@ -68,7 +71,7 @@ func TestSuite(t *testing.T) {
 		Clientset:  clients,
 		RestConfig: cluster.config,
 		ManifestFS: []fs.FS{&conformance.Manifests},
-		Hook:       outcomes.record,
+		Hook:       noted.Record,
 		ConfigurableOptions: suite.ConfigurableOptions{
 			GatewayClassName:     className,
 			CleanupTestResources: true,
@@ -86,7 +89,6 @@ func TestSuite(t *testing.T) {
 	traffic := noteTraffic(&options, cluster.store)
 	conformanceSuite, err := suite.NewConformanceTestSuite(options)
 	require.NoError(t, err)
-	outcomes.supported = conformanceSuite.SupportedFeatures
 
 	selected := []suite.ConformanceTest{}
 	pattern := regexp.MustCompile(*only)
@@ -103,10 +105,10 @@ func TestSuite(t *testing.T) {
 	})
 	report, err := conformanceSuite.Report()
 	require.NoError(t, err)
-	outcomes.print(report)
+	noted.Print(os.Stdout, report)
 	fmt.Printf("portolan explain was asked of %d different requests\n", cluster.explained.Load())
 	if *only == "" {
-		outcomes.compare(t)
+		compare(t, &noted)
 	}
 }
 

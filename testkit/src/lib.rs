@@ -19,6 +19,7 @@ pub mod dir;
 pub mod echo;
 pub mod envoy;
 pub mod examples;
+pub mod kube;
 pub mod load;
 pub mod portolan;
 pub mod ports;
@@ -26,5 +27,6 @@ pub mod process;
 
 pub use dir::Dir;
 pub use echo::{Echo, EchoOptions};
+pub use kube::{Kube, KubeOptions};
 pub use portolan::Portolan;
 pub use process::Process;

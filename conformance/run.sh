@@ -1,0 +1,233 @@
+#!/usr/bin/env bash
+# Runs the official conformance suite against Portolan in a cluster: the one of conformance/cluster, or that of KUBECONFIG.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+usage() {
+  cat <<'END'
+usage: conformance/run.sh        (make conformance)
+
+Settings, by environment or as `make conformance NAME=VALUE`:
+  KUBECONFIG        a cluster to use instead of our own; it must have load balancers, and get the images by itself or beforehand
+  CHANNEL           experimental (default) or standard: which CRDs of the Gateway API are installed
+  PARALLEL          tests at once (default 6)
+  CHAOS=1           kill the leader every 30 seconds meanwhile
+  RUN               one test by its short name, such as HTTPRouteWeight; no report is kept
+  PROFILES          default GATEWAY-HTTP,GATEWAY-GRPC
+  INSTALL=no        somebody else runs the controller: no image, no chart
+  CRDS=no           leave the CRDs that are there
+  IMAGE             image of the controller (default: built now, localhost/portolan:dev)
+  PROXY_IMAGE       image of the proxies (default: Envoy's as built for our cluster; KUBECONFIG: the chart's)
+  HELM_ARGUMENTS    more arguments of helm upgrade --install
+  CLASS, NAMESPACE  GatewayClass and namespace of the installation (default portolan, portolan-system)
+  USABLE_ADDRESS, UNUSABLE_ADDRESS   for GatewayStaticAddresses
+  OUT               where the logs go (default: in the cache; the last run's are kept)
+END
+}
+case "${1:-}" in '') ;; -h | --help) usage; exit 0 ;; *) usage >&2; exit 2 ;; esac
+say() { printf '%s %s\n' "$(date +%T)" "$*"; }
+die() { echo "conformance: $*" >&2; exit 1; }
+
+: "${CHANNEL:=experimental}" "${PARALLEL:=6}" "${CHAOS:=}" "${RUN:=}" "${PROFILES:=GATEWAY-HTTP,GATEWAY-GRPC}" "${INSTALL:=yes}" "${CRDS:=yes}"
+: "${IMAGE:=}" "${PROXY_IMAGE:=}" "${HELM_ARGUMENTS:=}" "${CLASS:=portolan}" "${NAMESPACE:=portolan-system}"
+: "${OUT:=${XDG_CACHE_HOME:-$HOME/.cache}/portolan/conformance}"
+case "$CHANNEL" in standard | experimental) ;; *) die "CHANNEL=$CHANNEL: the Gateway API has the channels standard and experimental" ;; esac
+cluster=conformance/cluster/cluster
+release=portolan
+version=v$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+api=$(awk '$1 == "sigs.k8s.io/gateway-api" { print $2; exit }' conformance/go.mod)
+folder=conformance/reports/${api%.*} # as upstream names them
+rm -rf "$OUT" "$OUT.tar.gz"
+mkdir -p "$OUT"
+
+# --- the cluster -------------------------------------------------------------------------------------------------------------------
+if [ -n "${KUBECONFIG:-}" ]; then
+  own=
+  at() { "$@"; }
+  $cluster build helm conformance.test crds
+  command -v kubectl >/dev/null || $cluster build kube
+else
+  own=1
+  at() { $cluster exec "$@"; }
+  $cluster build
+  $cluster up
+  : "${USABLE_ADDRESS:=172.18.200.200}"
+  # TEST-NET-1 (RFC 5737): nobody has it.
+  : "${UNUSABLE_ADDRESS:=192.0.2.200}"
+fi
+suite=$($cluster path conformance.test) helm=$($cluster path helm) crds=$($cluster path crds)
+[ -n "$own" ] || command -v kubectl >/dev/null || PATH=$(dirname "$helm"):$PATH
+
+if [ "$CRDS" != no ] && [ -n "$own" ]; then
+  $cluster crds "$CHANNEL" "$api" | grep -E ' (CRDs:|the) '
+elif [ "$CRDS" != no ]; then
+  kubectl apply --server-side --force-conflicts -f "$crds/$api/$CHANNEL" >"$OUT/crds.log"
+  kubectl wait --for=condition=Established crd --all --timeout=60s >>"$OUT/crds.log"
+  say "CRDs: Gateway API $api, $CHANNEL channel"
+fi
+
+# --- the controller ----------------------------------------------------------------------------------------------------------------
+install() {
+  local arguments=(--set "image=${IMAGE:-localhost/portolan:dev}")
+  if [ -z "$IMAGE" ]; then
+    hack/image.sh "$OUT/portolan.tar"
+    [ -z "$own" ] || $cluster load "$OUT/portolan.tar" >"$OUT/load.log"
+    say "image: $(($(stat -c %s "$OUT/portolan.tar") >> 20)) MiB"
+  fi
+  [ -z "$own" ] || : "${PROXY_IMAGE:=localhost/envoy:1}"
+  [ -z "$PROXY_IMAGE" ] || arguments+=(--set "proxyImage=$PROXY_IMAGE")
+  at "$helm" upgrade --install portolan-crds charts/portolan-crds --namespace "$NAMESPACE" --create-namespace --wait >"$OUT/helm.log"
+  # Word splitting is meant.
+  # shellcheck disable=SC2086
+  at "$helm" upgrade --install $release charts/portolan --namespace "$NAMESPACE" --set replicas=2 "${arguments[@]}" \
+    $HELM_ARGUMENTS --wait --timeout 2m >>"$OUT/helm.log"
+  say "chart installed, two replicas"
+}
+
+# --- what goes on beside the suite -------------------------------------------------------------------------------------------------
+groups=()
+beside() { # LOG COMMAND...: runs a command in a process group of its own
+  local log=$1
+  shift
+  set -m
+  "$@" >>"$log" 2>&1 &
+  set +m
+  groups+=("$!")
+}
+finish() { # ends what was started beside the suite
+  local group
+  for group in "${groups[@]}"; do kill -- "-$group" 2>/dev/null || true; done
+  groups=()
+}
+trap finish EXIT
+
+leader() { at kubectl -n "$NAMESPACE" get lease portolan-leader -o 'jsonpath={.spec.holderIdentity}'; }
+chaos() {
+  local pod
+  while sleep 30; do
+    # The holder is a pod's name; what may follow it tells one life of the pod from the next.
+    pod=$(leader) && [ -n "$pod" ] || { echo "$(date +%T) no leader"; continue; }
+    echo "$(date +%T) kill $pod"
+    at kubectl -n "$NAMESPACE" delete pod "${pod%%_*}" --grace-period=0 --force 2>&1 || true
+  done
+}
+# The suite deletes what a test made as soon as it ends: pods' logs are kept by links to their files.
+keep_logs() {
+  local from log to
+  from=$($cluster path state)/var/log/pods
+  while sleep 1; do
+    for log in "$from"/*/*/*.log; do
+      to=$OUT/pods/${log#"$from"/}
+      to=${to%/*}-${to##*/}
+      [ ! -e "$log" ] || [ -e "$to" ] || { mkdir -p "${to%/*}" && ln "$log" "$to"; } 2>/dev/null || true
+    done
+  done
+}
+events() { while :; do at kubectl get events -A --watch-only -o wide || sleep 1; done; }
+
+bundle() {
+  local kind pod
+  at kubectl get events -A --sort-by=.lastTimestamp -o wide >"$OUT/events-at-the-end.log" 2>&1 || true
+  at kubectl get pods,services,endpointslices,deployments,daemonsets -A -o wide >"$OUT/workloads.log" 2>&1 || true
+  for kind in gatewayclasses gateways listenersets httproutes grpcroutes backendtlspolicies referencegrants; do
+    at kubectl get "$kind.gateway.networking.k8s.io" -A -o yaml >"$OUT/$kind.yaml" 2>/dev/null || true
+  done
+  at kubectl get lease,configmaps -n "$NAMESPACE" -o yaml >"$OUT/lease-and-reports.yaml" 2>&1 || true
+  for pod in $(at kubectl get pods -A -l 'app.kubernetes.io/name in (portolan,portolan-proxy)' \
+    -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name} {end}' 2>/dev/null); do
+    at kubectl -n "${pod%/*}" logs "${pod#*/}" --all-containers --prefix >"$OUT/${pod/\//.}.log" 2>&1 || true
+    at kubectl -n "${pod%/*}" logs "${pod#*/}" --all-containers --prefix --previous >"$OUT/${pod/\//.}.previous.log" 2>/dev/null || true
+  done
+  [ -z "$own" ] || cp -r "$($cluster path logs)" "$OUT/node" 2>/dev/null || true
+  find "$OUT" -name '*.log' -empty -delete
+  tar -czf "$OUT.tar.gz" --exclude=portolan.tar -C "$OUT" .
+  echo "logs: $OUT, and as one file $OUT.tar.gz" >&2
+}
+
+# The tests that took longest, each with the longest time in which it wrote nothing and what it wrote before that.
+slowest() { # LOG
+  awk '
+    function seconds(text,  part) { split(text, part, /[-T:Z]/); return ((part[3] * 24 + part[4]) * 60 + part[5]) * 60 + part[6] }
+    /^=== (RUN|CONT|NAME|PAUSE) / { split($3, path, "/"); test = path[2] }
+    match($0, /20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9:.]+Z/) && test != "" {
+      now = seconds(substr($0, RSTART, RLENGTH))
+      if ((test in before) && now - before[test] > gap[test]) { gap[test] = now - before[test]; reason[test] = said[test] }
+      before[test] = now; said[test] = substr($0, RSTART + RLENGTH + 2)
+    }
+    /^    --- (PASS|FAIL): / { split($3, path, "/"); took = $4; gsub(/[()s]/, "", took)
+      printf "%8.1f s  %-55s %5.1f s of them after: %.90s\n", took, path[2], gap[path[2]], reason[path[2]] }
+  ' "$1" | sort -nr | head -n 10
+}
+
+# The page that upstream asks for beside the reports: https://github.com/kubernetes-sigs/gateway-api/tree/main/conformance/reports
+readme() { # FOLDER
+  local report channel rest
+  cat <<'END'
+# Portolan
+
+Portolan is a Gateway API controller that programs Envoy proxies: <https://portolan.dev>.
+
+## Table of contents
+
+| API channel | Implementation version | Mode | Report |
+|-------------|------------------------|------|--------|
+END
+  for report in "$1"/*-report.yaml; do
+    report=${report##*/} channel=${report%%-*} rest=${report#*-}
+    echo "| $channel | [${rest%-default-report.yaml}](https://portolan.dev) | default | [${rest%-default-report.yaml} report](./$report) |"
+  done
+  cat <<'END'
+
+## Reproduce
+
+On Linux with Rust and root, in Portolan's source at the version of the report:
+
+    make conformance CHANNEL=experimental
+    make conformance CHANNEL=standard
+
+That builds a cluster of one node, installs Portolan by its chart with two replicas, and runs the suite. With `KUBECONFIG` set it does the same in
+any other cluster (`conformance/README.md`).
+END
+}
+
+# --- go ----------------------------------------------------------------------------------------------------------------------------
+failed() { bundle; die "$1"; }
+if [ "$INSTALL" != no ]; then install || failed "the installation failed; helm's words: $(tail -n 3 "$OUT/helm.log" 2>/dev/null)"; fi
+at kubectl wait --for=condition=Accepted "gatewayclass/$CLASS" --timeout=120s >/dev/null ||
+  failed "no controller has accepted the GatewayClass $CLASS within two minutes"
+claimed=$(at kubectl get gatewayclass "$CLASS" -o 'jsonpath={.status.supportedFeatures[*].name}')
+[ -n "$claimed" ] || failed "the GatewayClass $CLASS claims no feature in status.supportedFeatures"
+say "GatewayClass $CLASS is accepted and claims $(wc -w <<<"$claimed") features"
+
+beside "$OUT/events.log" events
+[ -z "$own" ] || beside /dev/null keep_logs
+[ -z "$CHAOS" ] || beside "$OUT/chaos.log" chaos
+
+report=$OUT/$CHANNEL-$version-default-report.yaml
+arguments=(-test.v -test.run '^TestConformance$' -test.timeout 60m -test.parallel "$PARALLEL"
+  -gateway-class "$CLASS" -conformance-profiles "$PROFILES" -summary "$OUT/summary" -report-output "$report"
+  -organization portolan -project portolan -url https://portolan.dev -version "$version" -contact https://portolan.dev/contact)
+[ -z "$RUN" ] || arguments+=(-run-test "$RUN")
+[ -z "${USABLE_ADDRESS:-}" ] || arguments+=(-usable-address "$USABLE_ADDRESS")
+[ -z "${UNUSABLE_ADDRESS:-}" ] || arguments+=(-unusable-address "$UNUSABLE_ADDRESS")
+say "the suite begins, $PARALLEL tests at once${CHAOS:+, the leader killed every 30 s}"
+begun=$SECONDS result=0
+: >"$OUT/summary"
+beside /dev/stdout tail -n +1 -f "$OUT/summary"
+# The times in its log are compared.
+TZ=UTC at "$suite" "${arguments[@]}" >"$OUT/suite.log" 2>&1 || result=$?
+sleep 1 # for the last lines
+finish
+say "the suite took $((SECONDS - begun)) s${CHAOS:+; the leader was killed $(grep -c ' kill ' "$OUT/chaos.log") times}"
+echo "slowest tests:"
+slowest "$OUT/suite.log"
+passed=$(grep -c '^passed ' "$OUT/summary" || true) broken=$(grep -c '^FAILED ' <(sort -u "$OUT/summary") || true) skipped=$(grep -c '^not run ' "$OUT/summary" || true)
+printf '%d passed, %d failed, %d skipped\n' "$passed" "$broken" "$skipped"
+[ $result = 0 ] && [ "$passed" -gt 0 ] || failed "not conformant: see $OUT/suite.log"
+
+if [ -z "$RUN" ]; then
+  mkdir -p "$folder"
+  cp "$report" "$folder/"
+  readme "$folder" >"$folder/README.md"
+  say "report: $folder/${report##*/}"
+fi
