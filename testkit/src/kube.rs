@@ -89,16 +89,7 @@ impl Kube {
         command.args(["--initial-cluster", &format!("test={peer}")]);
         let storage = Guarded::start("etcd", &command, &dir, Some(&dir))?;
         let health = Endpoint::http1(address).tls(authority.client_config(&["http/1.1"])?, "127.0.0.1")?;
-        let mut kube = Self {
-            program,
-            dir,
-            address,
-            etcd,
-            token,
-            health,
-            api_server: None,
-            others: vec![storage],
-        };
+        let mut kube = Self { program, dir, address, etcd, token, health, api_server: None, others: vec![storage] };
         kube.until_etcd_is_healthy().await?;
         kube.start_api_server().await?;
         if options.controller_manager {
