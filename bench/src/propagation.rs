@@ -11,6 +11,7 @@ use http::Request;
 use portolan_testkit::client::{Connection, Endpoint, Unsent};
 use portolan_testkit::echo::IDENTITY;
 use portolan_testkit::load::{Kind, Load, Worker, backend};
+use portolan_testkit::manifest::{gateway, plain_route, service};
 use portolan_testkit::portolan::Metrics;
 use portolan_testkit::{Dir, Echo, EchoOptions, Portolan, ports};
 
@@ -53,14 +54,14 @@ async fn measure(binary: &std::path::Path) -> anyhow::Result<Vec<Row>> {
     let (a, b) = (Echo::start(EchoOptions::named("a")).await?, Echo::start(EchoOptions::named("b")).await?);
     let http = ports::address()?;
     let dir = Dir::new()?;
-    dir.write("gateway.yaml", gateway(http))?;
+    dir.write("gateway.yaml", gateway(http, None))?;
     for file in 0..HOSTS / PER_FILE {
         let hosts = file * PER_FILE..(file + 1) * PER_FILE;
         let text: String = hosts.map(|number| host(number, a.address())).collect();
         dir.write(&format!("hosts-{file}.yaml"), text)?;
     }
-    dir.write("services.yaml", service("to-a", a.address()) + &service("to-b", b.address()))?;
-    dir.write("moved.yaml", route("moved", MOVED, "to-a"))?;
+    dir.write("services.yaml", service("to-a", &[a.address()]) + &service("to-b", &[b.address()]))?;
+    dir.write("moved.yaml", plain_route("moved", MOVED, "to-a"))?;
 
     let start = Instant::now();
     let mut portolan = Portolan::start(binary, &dir.path(), &["--envoy-concurrency", "2"])?;
@@ -84,7 +85,7 @@ async fn measure(binary: &std::path::Path) -> anyhow::Result<Vec<Row>> {
     for _ in 0..CHANGES {
         let before = Parts::of(&portolan.metrics().await?);
         let (start, written) = (Instant::now(), SystemTime::now());
-        dir.write("moved.yaml", route("moved", MOVED, &format!("to-{to}")))?;
+        dir.write("moved.yaml", plain_route("moved", MOVED, &format!("to-{to}")))?;
         client.until(from, to).await?;
         let total = start.elapsed();
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -184,84 +185,9 @@ impl Client {
     }
 }
 
-fn gateway(at: SocketAddr) -> String {
-    let (address, port) = (at.ip(), at.port());
-    format!(
-        "apiVersion: gateway.networking.k8s.io/v1
-kind: GatewayClass
-metadata:
-  name: portolan
-spec:
-  controllerName: portolan.dev/gateway-controller
----
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata:
-  name: web
-spec:
-  gatewayClassName: portolan
-  addresses:
-  - type: IPAddress
-    value: {address}
-  listeners:
-  - name: http
-    protocol: HTTP
-    port: {port}
-"
-    )
-}
-
-fn service(name: &str, at: SocketAddr) -> String {
-    let (address, port) = (at.ip(), at.port());
-    format!(
-        "---
-apiVersion: v1
-kind: Service
-metadata:
-  name: {name}
-spec:
-  ports:
-  - name: http
-    port: 80
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata:
-  name: {name}-x
-  labels:
-    kubernetes.io/service-name: {name}
-addressType: IPv4
-ports:
-- name: http
-  port: {port}
-endpoints:
-- addresses: [{address}]
-"
-    )
-}
-
-fn route(name: &str, host: &str, service: &str) -> String {
-    format!(
-        "---
-apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata:
-  name: {name}
-spec:
-  parentRefs:
-  - name: web
-  hostnames: [{host}]
-  rules:
-  - backendRefs:
-    - name: {service}
-      port: 80
-"
-    )
-}
-
 fn host(number: usize, at: SocketAddr) -> String {
     let name = format!("host-{number}");
-    let mut text = service(&name, at);
-    let _infallible = write!(text, "{}", route(&name, &format!("{name}.example.com"), &name));
+    let mut text = service(&name, &[at]);
+    let _infallible = write!(text, "{}", plain_route(&name, &format!("{name}.example.com"), &name));
     text
 }

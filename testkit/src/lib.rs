@@ -21,6 +21,7 @@ pub mod envoy;
 pub mod examples;
 pub mod kube;
 pub mod load;
+pub mod manifest;
 pub mod portolan;
 pub mod ports;
 pub mod process;

@@ -86,7 +86,7 @@ fn virtual_host(world: &Recorder<'_>, table: &TableId, name: &Name) -> Value {
     let body = port.and_then(|port| {
         let context = TableContext { tls: table.server.is_some(), port };
         let plan = host::plan(world, table, name)?;
-        Some(Arc::new(portolan_translate::virtual_host_at(&plan, context, &mut |planned, content| {
+        Some(Arc::new(portolan_translate::virtual_host(&plan, context, &mut |planned, content| {
             let text = world.refused(&planned.route, content)?;
             let refusal = Refusal { rule: planned.rule.index, matched: planned.matched, text };
             refusals.push((planned.route.clone(), refusal));

@@ -8,8 +8,8 @@ use portolan_model::ir::{
     BackendId, BackendView, Binding, GatewayView, HostEntry, ListenerId, ParentView, RouteView, TableId,
 };
 use portolan_model::objects::{
-    Backend, BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant,
-    Secret, Service,
+    Backend, BackendTlsPolicy, EndpointSlice, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant, Secret,
+    Service,
 };
 use portolan_model::{Kind, Name, NamespacedName, ObjectKey};
 use portolan_resolve::{FleetState, Refusal, World};
@@ -119,10 +119,6 @@ impl World for Recorder<'_> {
 
     fn secret(&self, name: &NamespacedName) -> Option<Arc<Secret>> {
         typed!(self, Secret, Secret, name)
-    }
-
-    fn config_map(&self, name: &NamespacedName) -> Option<Arc<ConfigMap>> {
-        typed!(self, ConfigMap, ConfigMap, name)
     }
 
     fn backend_tls_policy(&self, name: &NamespacedName) -> Option<Arc<BackendTlsPolicy>> {

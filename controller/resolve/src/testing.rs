@@ -8,8 +8,8 @@ use portolan_model::ir::{
     BackendId, BackendView, Binding, GatewayView, HostEntry, ListenerId, ParentView, RouteView, TableId,
 };
 use portolan_model::objects::{
-    Backend, BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant,
-    Secret, Service,
+    Backend, BackendTlsPolicy, EndpointSlice, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant, Secret,
+    Service,
 };
 use portolan_model::{Kind, Name, NamespacedName, ObjectKey};
 
@@ -33,6 +33,35 @@ pub struct TestWorld {
 
 /// 2025-06-15: within the dates of self-made certificates.
 const NOW: i64 = 1_750_000_000;
+
+/// The GatewayClass that the Gateways of tests name.
+pub const CLASS: &str = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: portolan}
+spec: {controllerName: portolan.dev/gateway-controller}
+---
+";
+
+/// The Gateway of tests, `ns/g`, with these further lines of its spec.
+pub fn gateway(spec: &str) -> String {
+    format!(
+        "
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {{name: g, namespace: ns}}
+spec:
+  gatewayClassName: portolan
+{spec}
+---
+"
+    )
+}
+
+/// The name of [`gateway`].
+pub fn gateway_name() -> NamespacedName {
+    NamespacedName::new("ns", "g")
+}
 
 type Hosts = BTreeMap<(TableId, Name), Vec<HostEntry>>;
 
@@ -147,10 +176,6 @@ impl World for TestWorld {
 
     fn secret(&self, name: &NamespacedName) -> Option<Arc<Secret>> {
         objects!(self, Secret, Secret, name)
-    }
-
-    fn config_map(&self, name: &NamespacedName) -> Option<Arc<ConfigMap>> {
-        objects!(self, ConfigMap, ConfigMap, name)
     }
 
     fn backend_tls_policy(&self, name: &NamespacedName) -> Option<Arc<BackendTlsPolicy>> {

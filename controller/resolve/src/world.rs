@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use portolan_model::ir::{BackendId, BackendView, Binding, GatewayView, HostEntry, ParentView, RouteView, TableId};
 use portolan_model::objects::{
-    Backend, BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant,
-    Secret, Service,
+    Backend, BackendTlsPolicy, EndpointSlice, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant, Secret,
+    Service,
 };
 use portolan_model::{Name, NamespacedName, ObjectKey};
 
@@ -26,7 +26,6 @@ pub trait World {
     fn service(&self, name: &NamespacedName) -> Option<Arc<Service>>;
     fn backend(&self, name: &NamespacedName) -> Option<Arc<Backend>>;
     fn secret(&self, name: &NamespacedName) -> Option<Arc<Secret>>;
-    fn config_map(&self, name: &NamespacedName) -> Option<Arc<ConfigMap>>;
     fn backend_tls_policy(&self, name: &NamespacedName) -> Option<Arc<BackendTlsPolicy>>;
     /// Where the proxies of a Gateway listen, once that is decided
     fn binding(&self, gateway: &NamespacedName) -> Option<Arc<Binding>>;

@@ -15,7 +15,7 @@
 //!
 //! Invariants
 //! - Pure and total: a plan always gives a resource. What Envoy would refuse is excluded before (resolution) or comes back as a
-//!   refusal of the smallest unit, which then answers 500 ([`virtual_host_at`]).
+//!   refusal of the smallest unit, which then answers 500 ([`virtual_host`]).
 //! - A version is a hash of the plan and of the type's [epoch](epochs), never of encoded bytes (design invariant 1).
 //! - A route or a policy on routes never changes a listener (design invariant 9): filters are installed once, in a form that does
 //!   nothing until a route configures them.
@@ -52,4 +52,4 @@ pub use secret::secret;
 pub use source::ADS;
 pub use static_bootstrap::{StaticError, static_bootstrap};
 pub use table::{table, table_head, table_head_version};
-pub use virtual_host::{TableContext, virtual_host_at};
+pub use virtual_host::{TableContext, virtual_host};

@@ -29,7 +29,7 @@ pub struct TableContext {
 /// The virtual host of a hostname. `refused` says whether Envoy refused a route with this content ([`Unit::version`]) before: the
 /// match then answers 500, and where Envoy refuses even that (the fault is in what is matched), it is left out.
 #[must_use]
-pub fn virtual_host_at(
+pub fn virtual_host(
     plan: &HostPlan,
     context: TableContext,
     refused: &mut dyn FnMut(&PlannedRoute, u128) -> Option<()>,

@@ -150,7 +150,15 @@ fn what_cannot_be_read() {
     assert_eq!(unreadable("? [a]\n: b"), "a.yaml:1:3: a key must be a string, not a list or an object");
     assert_eq!(unreadable("a: *b"), "a.yaml:1:4: while parsing node, found unknown anchor");
     assert!(unreadable(vec![b'a'; MAX_BYTES + 1]).contains("bytes are more than the limit of"));
-    assert!(unreadable("[".repeat(2 * MAX_DEPTH)).contains("nested deeper"));
+    for deep in [
+        "[".repeat(2 * MAX_DEPTH),
+        "[".repeat(100 * MAX_DEPTH),
+        "{\"a\":".repeat(100 * MAX_DEPTH),
+        "- ".repeat(2 * MAX_DEPTH),
+    ] {
+        let message = unreadable(deep);
+        assert!(message.contains("nested deeper") && message.contains("look for"), "{message}");
+    }
 }
 
 #[test]

@@ -136,7 +136,6 @@ impl Pilot {
 
     fn publish(&mut self, effects: Effects, findings: &mut FindingChanges) {
         let Effects { changes, removed, statuses, rebound } = effects;
-        // Before the removal of fleets: a Gateway that is deleted and made again in one batch is there.
         for (gateway, changes) in changes {
             let listeners = changes.iter().any(|change: &Change| change.key.kind == ResourceType::Listener);
             let position = self.server.publish(&fleet_name(&gateway), changes);
@@ -144,7 +143,8 @@ impl Pilot {
                 self.listeners_at.insert(gateway, position);
             }
         }
-        for gateway in removed.into_iter().filter(|gateway| self.plane.engine().snapshot(gateway).is_none()) {
+        // A batch is one moment: a Gateway that is deleted and made again in it is not among them.
+        for gateway in removed {
             self.server.remove_fleet(&fleet_name(&gateway));
             self.listeners_at.remove(&gateway);
             self.announced.remove(&gateway);
@@ -335,3 +335,6 @@ fn refusal(gateway: &NamespacedName, key: &ResourceKey, origins: &[Origin], text
     };
     format!("Envoy of {gateway} refuses {key}{}: {text}{remedy}", from.unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;

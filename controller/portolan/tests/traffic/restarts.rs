@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
+use portolan_testkit::manifest::route;
 use portolan_testkit::portolan::Metrics;
 
-use crate::manifest::route;
 use crate::world::{APP, ARRIVAL, World};
 use crate::{certificates, world};
 

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use http::StatusCode;
 
-use crate::manifest::{rewritten, route, service};
+use portolan_testkit::manifest::{route, service};
+
+use crate::manifest::rewritten;
 use crate::world::{APP, ARRIVAL, World, pace};
 
 const CHANGES: usize = 50;

@@ -12,9 +12,8 @@ use http::Request;
 use portolan_testkit::certs::{Authority, Pair};
 use portolan_testkit::client::{Endpoint, Exchange, Protocol, send};
 use portolan_testkit::load::{Kind, Load, Worker, backend};
-use portolan_testkit::{Dir, Echo, EchoOptions, Portolan, ports};
+use portolan_testkit::{Dir, Echo, EchoOptions, Portolan, manifest, ports};
 
-use crate::manifest;
 use crate::truth::{State, Truth};
 
 pub const APP: &str = "app.example";
@@ -53,7 +52,7 @@ impl World {
         let authority = Authority::new("traffic")?;
         let (http, https) = (ports::address()?, ports::address()?);
         let dir = Dir::new()?;
-        dir.write("gateway.yaml", manifest::gateway(http, https))?;
+        dir.write("gateway.yaml", manifest::gateway(http, Some(https)))?;
         let mut backends = String::new();
         for (name, echo) in &echoes {
             backends += &manifest::service(name, &[echo.address()]);

@@ -1,15 +1,10 @@
 //! Requests through a small world.
 
 use super::{Outcome, Request, explain};
-use crate::testing::{TestWorld, certificate};
+use crate::testing::{CLASS, TestWorld, certificate};
 use portolan_model::NamespacedName;
 
 const OBJECTS: &str = "
-apiVersion: gateway.networking.k8s.io/v1
-kind: GatewayClass
-metadata: {name: portolan}
-spec: {controllerName: portolan.dev/gateway-controller}
----
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {name: g, namespace: ns}
@@ -70,7 +65,7 @@ spec:
 ";
 
 fn world() -> TestWorld {
-    TestWorld::read(&format!("{OBJECTS}{}", certificate("ns", "cert", &["a.test", "*.b.test"]))).unwrap()
+    TestWorld::read(&format!("{CLASS}{OBJECTS}{}", certificate("ns", "cert", &["a.test", "*.b.test"]))).unwrap()
 }
 
 /// `GET http://host[:port]/path`, the port being the listener's too.

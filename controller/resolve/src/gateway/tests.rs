@@ -3,33 +3,11 @@
 use portolan_model::ir::{GatewayView, Status};
 use portolan_model::{Condition, ConditionType, NamespacedName, Reason};
 
-use crate::testing::{TestWorld, certificate};
+use crate::testing::{CLASS, TestWorld, certificate, gateway, gateway_name as name};
 use crate::{FleetState, World, status};
-
-const CLASS: &str = "
-apiVersion: gateway.networking.k8s.io/v1
-kind: GatewayClass
-metadata: {name: portolan}
-spec: {controllerName: portolan.dev/gateway-controller}
----
-";
 
 fn world(manifests: &str) -> TestWorld {
     TestWorld::read(&format!("{CLASS}{manifests}")).unwrap()
-}
-
-fn gateway(spec: &str) -> String {
-    format!(
-        "
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {{name: g, namespace: ns}}
-spec:
-  gatewayClassName: portolan
-{spec}
----
-"
-    )
 }
 
 fn listener_set(namespace: &str, name: &str, created: &str, listeners: &str) -> String {
@@ -45,10 +23,6 @@ spec:
 ---
 "
     )
-}
-
-fn name() -> NamespacedName {
-    NamespacedName::new("ns", "g")
 }
 
 fn view(world: &TestWorld) -> std::sync::Arc<GatewayView> {

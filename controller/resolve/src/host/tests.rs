@@ -1,17 +1,12 @@
 //! Hosts of route tables: isolation, fall-through, precedence, misdirected requests; sockets and chains.
 
+use portolan_model::Name;
 use portolan_model::ir::{HostPlan, TableId};
-use portolan_model::{Name, NamespacedName};
 
 use crate::World;
-use crate::testing::{TestWorld, certificate};
+use crate::testing::{self, CLASS, TestWorld, certificate, gateway_name as name};
 
-const CLASS: &str = "
-apiVersion: gateway.networking.k8s.io/v1
-kind: GatewayClass
-metadata: {name: portolan}
-spec: {controllerName: portolan.dev/gateway-controller}
----
+const SERVICE: &str = "
 apiVersion: v1
 kind: Service
 metadata: {name: web, namespace: ns}
@@ -20,17 +15,7 @@ spec: {ports: [{port: 80}]}
 ";
 
 fn gateway(listeners: &str) -> String {
-    format!(
-        "
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {{name: g, namespace: ns}}
-spec:
-  gatewayClassName: portolan
-  listeners: {listeners}
----
-"
-    )
+    testing::gateway(&format!("  listeners: {listeners}"))
 }
 
 fn route(name: &str, section: &str, hostnames: &str, rules: &str) -> String {
@@ -49,11 +34,7 @@ spec:
 }
 
 fn world(manifests: &str) -> TestWorld {
-    TestWorld::read(&format!("{CLASS}{manifests}")).unwrap()
-}
-
-fn name() -> NamespacedName {
-    NamespacedName::new("ns", "g")
+    TestWorld::read(&format!("{CLASS}{SERVICE}{manifests}")).unwrap()
 }
 
 /// `table host: route/rule/match via hostname, …; status`

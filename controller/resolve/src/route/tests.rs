@@ -6,14 +6,9 @@ use portolan_model::ir::{Forward, PathRewrite, PathSpec, ResolvedRule, RouteView
 use portolan_model::{Kind, NamespacedName, ObjectKey};
 
 use crate::World;
-use crate::testing::TestWorld;
+use crate::testing::{CLASS, TestWorld};
 
 const BASE: &str = "
-apiVersion: gateway.networking.k8s.io/v1
-kind: GatewayClass
-metadata: {name: portolan}
-spec: {controllerName: portolan.dev/gateway-controller}
----
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {name: g, namespace: ns}
@@ -74,7 +69,7 @@ spec:
 }
 
 fn resolve(kind: Kind, namespace: &str, manifests: &str) -> Arc<RouteView> {
-    let world = TestWorld::read(&format!("{BASE}{manifests}")).unwrap();
+    let world = TestWorld::read(&format!("{CLASS}{BASE}{manifests}")).unwrap();
     world.route_view(&ObjectKey::new(kind, NamespacedName::new(namespace, "r"))).expect("the route is read")
 }
 

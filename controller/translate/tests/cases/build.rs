@@ -166,7 +166,7 @@ pub fn table_where(
     let mut table = HostTable::new(portolan_translate::table_head(id));
     let mut version = portolan_translate::table_head_version(id);
     for host in hosts {
-        let body = portolan_translate::virtual_host_at(host, context, refused);
+        let body = portolan_translate::virtual_host(host, context, refused);
         version = version.plus(body.version);
         table.set(&host.host, Some(Arc::new(body)));
     }

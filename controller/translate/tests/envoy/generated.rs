@@ -8,7 +8,7 @@ use portolan_model::ir::*;
 use portolan_model::objects::{Cors, Fraction, HeaderModifier, ValueMatch, ValueMatcher};
 use portolan_model::{Kind, Name, NamespacedName};
 use portolan_testkit::envoy::validate;
-use portolan_translate::{TableContext, cluster, endpoints, listener, virtual_host_at};
+use portolan_translate::{TableContext, cluster, endpoints, listener, virtual_host};
 use proptest::prelude::{BoxedStrategy, Just, ProptestConfig, Strategy, TestCaseError, any, prop_oneof, proptest};
 use proptest::{collection, option, sample};
 
@@ -218,7 +218,7 @@ proptest! {
             let rule = filtered(of(1).matches[0].1.clone(), of(2).action.clone(), of(4).filters.clone());
             let plan = host(http_table(80), "a.test", vec![rule]);
             let context = TableContext { tls: false, port: 80 };
-            for unit in virtual_host_at(&plan, context, &mut |_, _| None).routes.iter() {
+            for unit in virtual_host(&plan, context, &mut |_, _| None).routes.iter() {
                 let bytes = units.entry(unit.version).or_insert_with(|| unit.bytes.clone());
                 if *bytes != unit.bytes {
                     return Err(TestCaseError::fail(format!("one version, two encodings: {:?}", unit.version)));

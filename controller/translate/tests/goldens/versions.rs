@@ -2,7 +2,7 @@
 
 use portolan_model::ir::*;
 use portolan_proto::{Resource, VirtualHostBody};
-use portolan_translate::{TableContext, endpoints, listener, table_head_version, virtual_host_at};
+use portolan_translate::{TableContext, endpoints, listener, table_head_version, virtual_host};
 
 use crate::cases::build::*;
 
@@ -44,7 +44,7 @@ fn an_endpoint_that_is_not_used_does_not_change_the_others() {
 
 fn at(port: u16, action: RuleAction) -> VirtualHostBody {
     let plan = host(http_table(port), "a.test", vec![rule(any(), action)]);
-    virtual_host_at(&plan, TableContext { tls: false, port }, &mut |_, _| None)
+    virtual_host(&plan, TableContext { tls: false, port }, &mut |_, _| None)
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_table_is_the_sum_of_its_parts() {
         host(id.clone(), "b.test", Vec::new()),
     ];
     let context = TableContext { tls: false, port: 80 };
-    let [one, other] = hosts.each_ref().map(|host| virtual_host_at(host, context, &mut |_, _| None).version);
+    let [one, other] = hosts.each_ref().map(|host| virtual_host(host, context, &mut |_, _| None).version);
     let both = table(&id, &hosts).version;
     assert_eq!(both.minus(one), table(&id, &hosts[1..]).version);
     assert_eq!(both, table_head_version(&id).plus(other).plus(one));
@@ -81,14 +81,14 @@ fn a_refused_match_is_recognised_by_its_version() {
         vec![rule(prefix("/a"), RuleAction::Forward(to("a"))), rule(any(), RuleAction::Forward(to("b")))],
     );
     let context = TableContext { tls: false, port: 80 };
-    let before = virtual_host_at(&plan, context, &mut |_, _| None);
+    let before = virtual_host(&plan, context, &mut |_, _| None);
     let culprit = before.routes[0].version.0;
-    let after = virtual_host_at(&plan, context, &mut |_, content| (content == culprit).then_some(()));
+    let after = virtual_host(&plan, context, &mut |_, content| (content == culprit).then_some(()));
     assert_ne!(after.version, before.version);
     assert_ne!(after.routes[0].version, before.routes[0].version);
     assert_eq!(after.routes[1].version, before.routes[1].version);
     assert_eq!(after.clusters.as_ref(), &before.clusters[1..]);
     let second = after.routes[0].version.0;
-    let gone = virtual_host_at(&plan, context, &mut |_, content| [culprit, second].contains(&content).then_some(()));
+    let gone = virtual_host(&plan, context, &mut |_, content| [culprit, second].contains(&content).then_some(()));
     assert_eq!(gone.routes.len(), before.routes.len() - 1);
 }

@@ -169,7 +169,12 @@ fn size(node: &Node, depth: usize) -> Option<usize> {
 }
 
 fn too_deep(at: Position) -> Unreadable {
-    Unreadable { at, message: format!("lists and objects are nested deeper than {MAX_DEPTH} levels") }
+    Unreadable {
+        at,
+        message: format!(
+            "lists and objects are nested deeper than {MAX_DEPTH} levels; no object needs so many: look for brackets or indentation that never end"
+        ),
+    }
 }
 
 /// `<<: *base` adds the fields of a mapping, or of several, that are not given (YAML 1.1, as kubectl reads it).
