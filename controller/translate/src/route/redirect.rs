@@ -37,7 +37,8 @@ pub fn action(plan: &RedirectPlan, request: &RequestMatch, at: Option<(&Name, Ta
 ///
 /// Left alone, Envoy keeps the port of the `Host` header. That is right when clients have no reason to write one, so only behind a
 /// listener on its scheme's own port; elsewhere the hostname is written out without port, and where it is not known (a wildcard),
-/// the port is.
+/// the port is: RedirectAction can replace the port of the `Host` header but not take it away, and no header formatter gives the name
+/// alone (`%REQUESTED_SERVER_NAME(HOST_FIRST:HOST)%` keeps the port).
 fn set_port(action: &mut RedirectAction, plan: &RedirectPlan, host: &Name, context: TableContext) {
     let own_scheme = if context.tls { "https" } else { "http" };
     let scheme = plan.scheme.as_deref().unwrap_or(own_scheme);

@@ -13,8 +13,11 @@ pub(super) fn read(text: &str, mut sink: impl FnMut(Node)) -> Result<(), Unreada
     let mut builder = Builder::default();
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
-        let (event, span) =
-            event.map_err(|error| Unreadable { at: position(error.marker()), message: error.info().to_owned() })?;
+        let (event, span) = event.map_err(|error| match (position(error.marker()), error.info()) {
+            // The parser's own limit of brackets, which it reaches before the first of them is complete
+            (at, "recursion limit exceeded") => too_deep(at),
+            (at, message) => Unreadable { at, message: message.to_owned() },
+        })?;
         builder.event(event, position(&span.start))?;
         if let Some(document) = builder.document.take() {
             sink(document);
