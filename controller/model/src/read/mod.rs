@@ -152,7 +152,7 @@ pub fn written(file: &Arc<str>, text: &[u8]) -> Result<Vec<(Manifest, serde_json
 /// Reads a file one document after the other: the tree of one is gone before that of the next is made.
 fn objects<T>(file: &Arc<str>, text: &[u8], mut read: impl FnMut(&document::Node) -> T) -> Result<Vec<T>, Violation> {
     let read = |document: &document::Node, all: &mut Vec<T>| {
-        kinds::each_object(document, &mut |object| all.push(read(object)))
+        kinds::each_object(document, &mut |object| all.push(read(object)));
     };
     document::read(text, read).map_err(|error| Violation {
         location: Location { file: file.clone(), line: error.at.line, column: error.at.column },
