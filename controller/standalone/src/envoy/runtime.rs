@@ -284,7 +284,9 @@ mod tests {
         let runtime = Runtime::open(&base.path().join("p"), Path::new("/m")).unwrap();
         let gateways = ["kept", "gone", "old"].map(|name| NamespacedName::new("ns", name));
         let logs = gateways.each_ref().map(|gateway| runtime.files(gateway).unwrap().log());
-        logs.iter().for_each(|log| fs::write(log, "").unwrap());
+        for log in &logs {
+            fs::write(log, "").unwrap();
+        }
         let there = || logs.each_ref().map(|log| log.exists());
         runtime.remove(&gateways[1]).unwrap();
         runtime.remove(&gateways[1]).unwrap();
