@@ -59,7 +59,7 @@ $(CACHE)/tools/bin/cargo-deny:
 
 bench: ## the table of speed and memory, measured
 	@envoy=$(ENVOY); export PORTOLAN_ENVOY="$$envoy"; cargo build --quiet --profile bench -p portolan -p portolan-bench; \
-	cargo run --quiet --profile bench -p portolan-bench -- $(BENCH)
+	"$${CARGO_TARGET_DIR:-target}/release/portolan-bench" $(BENCH)
 
 conformance-local: ## the official suite's tests and manifests against `portolan run`, without Kubernetes
 	@conformance/standalone/run.sh -v

@@ -22,6 +22,10 @@ use clap::{Parser, ValueEnum};
 
 use measure::Row;
 
+/// That of `portolan`.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 #[derive(Parser)]
 #[command(about = "Measures what the project promises. Exit code 1: a bar is missed.")]
 struct Arguments {

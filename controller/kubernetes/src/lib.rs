@@ -1,1 +1,5 @@
-//! Watches, status writer, lease
+//! Everything that speaks to the API server.
+
+mod meta;
+
+pub use meta::{KindState, Meta, Notice, Observed};

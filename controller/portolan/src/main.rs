@@ -19,6 +19,11 @@ use failure::{Failure, Verdict};
 use run::Environment;
 use shell::{Shell, Style};
 
+/// The C library's allocator keeps what a moment with many new proxies took, for good; this one gives it back
+/// (`.cargo/config.toml` has its settings).
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
