@@ -19,7 +19,7 @@ pub mod snapshot;
 pub use delta::{DeltaResource, DeltaResponse};
 pub use prost;
 pub use resource::{
-    Body, Content, HostTable, Origin, Origins, PROBE_TABLE, Resource, ResourceKey, ResourceType, Unit, Version,
+    Body, Content, HostTable, Origin, Origins, PROBE_TABLE, Part, Resource, ResourceKey, ResourceType, Unit, Version,
     VirtualHostBody,
 };
 pub use snapshot::{Change, LogEntry, Snapshot};

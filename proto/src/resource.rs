@@ -148,6 +148,17 @@ pub struct Unit {
     pub origin: Origin,
 }
 
+/// The part of a resource that a proxy refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The resource: no part of it is to blame alone
+    Whole,
+    /// A virtual host of a table, none of whose routes is to blame alone: [`VirtualHostBody::name`] and its version
+    Host(Arc<str>, Version),
+    /// A route of a table: [`Unit::version`]
+    Unit(Version),
+}
+
 /// One virtual host: the encoded message without its routes, and its routes.
 #[derive(Clone, Debug)]
 pub struct VirtualHostBody {

@@ -42,7 +42,13 @@ impl Snapshot {
     /// An empty snapshot that keeps a log.
     #[must_use]
     pub fn with_log() -> Self {
-        Self { log: Some(VecDeque::new()), ..Self::default() }
+        Self::with_log_from(0)
+    }
+
+    /// An empty snapshot whose log begins at this position.
+    #[must_use]
+    pub fn with_log_from(start: u64) -> Self {
+        Self { log: Some(VecDeque::new()), start, ..Self::default() }
     }
 
     /// Puts changes in force; changes that change nothing (same version) are dropped. Returns how many were none of these.

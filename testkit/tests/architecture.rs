@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// For each crate, the crates of this workspace that it may depend on. Nothing points upwards:
-/// `portolan -> {kubernetes, standalone, fleet} -> engine -> {resolve, translate} -> {model, proto}; portolan -> xds -> proto`.
+/// `portolan -> {kubernetes, standalone} -> fleet -> {engine, xds}; engine -> {resolve, translate} -> {model, proto}; xds -> proto`.
 const MAY_DEPEND_ON: [(&str, &[&str]); 12] = [
     ("portolan-proto", &[]),
     ("portolan-model", &[]),
@@ -18,8 +18,8 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 12] = [
     ("portolan-resolve", &["model"]),
     ("portolan-translate", &["model", "proto"]),
     ("portolan-engine", &["model", "proto", "resolve", "translate"]),
-    // Between engine and the surfaces: run and controller both use it.
-    ("portolan-fleet", &["model", "proto", "translate", "engine"]),
+    // Between engine and the surfaces: run and controller both use it, also to hear what proxies say.
+    ("portolan-fleet", &["model", "proto", "resolve", "translate", "engine", "xds"]),
     ("portolan-kubernetes", &["model", "proto", "engine", "fleet", "xds"]),
     ("portolan-standalone", &["model", "proto", "resolve", "translate", "engine", "fleet", "xds"]),
     ("portolan", &["model", "proto", "resolve", "translate", "engine", "fleet", "xds", "kubernetes", "standalone"]),

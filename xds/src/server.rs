@@ -49,13 +49,22 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) metrics: Metrics,
     limits: Arc<Limits>,
-    fleets: Mutex<BTreeMap<FleetName, Arc<Hosted>>>,
+    fleets: Mutex<Fleets>,
     is_open: AtomicBool,
     /// Moves when the gate opens or a fleet appears
     arrivals: watch::Sender<()>,
     /// Unbounded, but few: transitions are turns, not messages, and acknowledgements are merged per fleet
     transitions: mpsc::UnboundedSender<Transition>,
     next_stream: AtomicU64,
+}
+
+/// The fleets that are published to.
+#[derive(Default)]
+struct Fleets {
+    hosted: BTreeMap<FleetName, Arc<Hosted>>,
+    /// The furthest position of a fleet that has been removed. Logs begin here: what is still heard of a removed fleet must not count
+    /// for another of its name
+    reached: u64,
 }
 
 /// A fleet and the bell that its streams listen to.
@@ -109,9 +118,15 @@ impl Server {
         self.inner.arrivals.send_replace(());
     }
 
-    /// Forgets a fleet and ends its streams. Proxies that connect again are held.
+    /// Forgets a fleet and ends its streams. Proxies that connect again are held. Nothing is told of what it accepts or refuses from
+    /// now on.
     pub fn remove_fleet(&self, fleet: &FleetName) {
-        let removed = self.inner.lock_fleets().remove(fleet);
+        let mut fleets = self.inner.lock_fleets();
+        let removed = fleets.hosted.remove(fleet);
+        if let Some(hosted) = &removed {
+            fleets.reached = fleets.reached.max(hosted.lock().retire());
+        }
+        drop(fleets);
         if let Some(hosted) = removed {
             hosted.changed.send_replace(true);
             self.inner.metrics.forget(fleet);
@@ -120,7 +135,7 @@ impl Server {
 }
 
 impl Inner {
-    fn lock_fleets(&self) -> MutexGuard<'_, BTreeMap<FleetName, Arc<Hosted>>> {
+    fn lock_fleets(&self) -> MutexGuard<'_, Fleets> {
         self.fleets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -128,14 +143,14 @@ impl Inner {
     /// for it would be told of an empty one that everything is gone.
     fn hosted_or_new(&self, name: &FleetName, changes: Vec<Change>) -> (Arc<Hosted>, Vec<Change>) {
         let mut fleets = self.lock_fleets();
-        if let Some(hosted) = fleets.get(name) {
+        if let Some(hosted) = fleets.hosted.get(name) {
             return (Arc::clone(hosted), changes);
         }
-        let mut fleet = Fleet::new(Arc::clone(&self.limits));
+        let mut fleet = Fleet::new(Arc::clone(&self.limits), fleets.reached);
         fleet.publish(changes);
         let hosted =
             Arc::new(Hosted { name: name.clone(), fleet: Mutex::new(fleet), changed: watch::Sender::new(false) });
-        fleets.insert(name.clone(), Arc::clone(&hosted));
+        fleets.hosted.insert(name.clone(), Arc::clone(&hosted));
         drop(fleets);
         self.arrivals.send_replace(());
         (hosted, Vec::new())
@@ -147,7 +162,7 @@ impl Inner {
         loop {
             arrivals.borrow_and_update();
             let is_open = self.is_open.load(Ordering::Acquire);
-            if is_open && let Some(hosted) = self.lock_fleets().get(name) {
+            if is_open && let Some(hosted) = self.lock_fleets().hosted.get(name) {
                 return Arc::clone(hosted);
             }
             // The sender is `self`'s, so it lives.
@@ -170,9 +185,9 @@ impl Inner {
             let fleet = name.clone();
             match event {
                 Event::Acked { position, first } => self.tell(Transition::Acked { fleet, position, first }),
-                Event::Refused { key, version, unit, origins, text } => {
+                Event::Refused { key, version, part, origins, text } => {
                     tracing::warn!(%fleet, %key, text, "a proxy refuses this configuration");
-                    self.tell(Transition::Refused { fleet, key, version, unit, origins, text });
+                    self.tell(Transition::Refused { fleet, key, version, part, origins, text });
                 }
                 Event::RefusalCleared { key } => self.tell(Transition::RefusalCleared { fleet, key }),
                 Event::Missing { key } => {

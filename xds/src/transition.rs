@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use portolan_proto::{Origin, ResourceKey, Version};
+use portolan_proto::{Origin, Part, ResourceKey, Version};
 
 /// The set of proxies that share one snapshot. Opaque to the server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,7 +46,8 @@ pub enum Transition {
         /// Streams that the fleet has left
         remaining: usize,
     },
-    /// Some proxy of the fleet has accepted, or refused and been reported for, every change before `position`; never goes back
+    /// Some proxy of the fleet has accepted, or refused and been reported for, every change before `position`; never goes back, not even
+    /// for a fleet that is removed and made again
     Acked {
         /// The fleet
         fleet: FleetName,
@@ -65,9 +66,8 @@ pub enum Transition {
         key: ResourceKey,
         /// The resource's version; `None`: its removal
         version: Option<Version>,
-        /// The part that is to blame, by the version of its [`portolan_proto::Unit`], or of the
-        /// [`portolan_proto::VirtualHostBody`] when none of its routes is to blame alone; `None`: the resource as a whole
-        unit: Option<Version>,
+        /// The part that is to blame
+        part: Part,
         /// What the part, or the resource, was made from
         origins: Vec<Origin>,
         /// Envoy's text; at most about 4 kB, which Envoy cuts it at

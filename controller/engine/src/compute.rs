@@ -4,17 +4,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use portolan_model::ir::{
-    BackendId, BackendView, ClusterKey, GatewayView, HostEntry, ListenerPlan, ParentView, RouteView, Status, TableId,
+    BackendId, BackendView, ClusterKey, GatewayView, HostEntry, ListenerPlan, ParentView, RouteView, SecretPlan,
+    SecretState, Status, TableId,
 };
 use portolan_model::{Kind, Name, NamespacedName, ObjectKey};
-use portolan_proto::{Resource, VirtualHostBody};
-use portolan_resolve::{Refusal, World, backend, endpoints, gateway, host, listener, parent, route, secret, status};
+use portolan_proto::{Resource, Version, VirtualHostBody};
+use portolan_resolve::{
+    Refusal, RefusedPlace, World, backend, endpoints, gateway, host, listener, parent, route, secret, status,
+};
 use portolan_translate::TableContext;
 
 use crate::engine::{Engine, HostKey};
 use crate::node::Node;
 use crate::recorder::{Made, Recorder};
-use crate::{FleetIntent, Output};
+use crate::{FleetIntent, Output, Subject, refused};
 
 /// The result of a node.
 pub enum Value {
@@ -49,7 +52,7 @@ fn evaluate(node: &Node, world: &Recorder<'_>) -> Value {
         Node::Endpoints(key) => {
             Value::Endpoints(key.clone(), endpoints::plan(world, key).map(|plan| portolan_translate::endpoints(&plan)))
         }
-        Node::Secret(name) => Value::Secret(name.clone(), portolan_translate::secret(&secret::plan(world, name))),
+        Node::Secret(name) => Value::Secret(name.clone(), certificate(world, name)),
         Node::Status(key) => Value::Status(key.clone(), compute_status(world, key)),
     }
 }
@@ -86,14 +89,32 @@ fn virtual_host(world: &Recorder<'_>, table: &TableId, name: &Name) -> Value {
     let body = port.and_then(|port| {
         let context = TableContext { tls: table.server.is_some(), port };
         let plan = host::plan(world, table, name)?;
-        Some(Arc::new(portolan_translate::virtual_host(&plan, context, &mut |planned, content| {
-            let text = world.refused(&planned.route, content)?;
-            let refusal = Refusal { rule: planned.rule.index, matched: planned.matched, text };
-            refusals.push((planned.route.clone(), refusal));
+        let body = portolan_translate::virtual_host(&plan, context, &mut |planned, content| {
+            let text = world.refused(&Subject::Route(planned.route.clone()), Version(content))?;
+            let place = RefusedPlace::Match { rule: planned.rule.index, matched: planned.matched };
+            refusals.push((planned.route.clone(), Refusal { place, text }));
             Some(())
-        })))
+        });
+        let subject = Subject::Host(Box::new((table.clone(), Arc::clone(name))));
+        let Some(text) = world.refused(&subject, body.version) else { return Some(Arc::new(body)) };
+        let refusal = Refusal { place: RefusedPlace::Host(table.clone(), Arc::clone(name)), text };
+        let routes: BTreeSet<&ObjectKey> = plan.routes.iter().map(|planned| &planned.route).collect();
+        refusals.extend(routes.iter().map(|route| (ObjectKey::clone(route), refusal.clone())));
+        if routes.is_empty() {
+            refusals.push((ObjectKey::new(Kind::Gateway, table.gateway.clone()), refusal));
+        }
+        let substitute = portolan_translate::refused_host(&body, &table.gateway);
+        world.refused(&subject, substitute.version).is_none().then(|| Arc::new(substitute))
     });
     Value::VirtualHost(table.clone(), Arc::clone(name), body, refusals)
+}
+
+fn certificate(world: &Recorder<'_>, name: &NamespacedName) -> Resource {
+    let plan = secret::plan(world, name);
+    match refused::secret(world, name) {
+        Some(_) => portolan_translate::secret(&SecretPlan { state: SecretState::Held, ..plan }),
+        None => portolan_translate::secret(&plan),
+    }
 }
 
 fn compute_status(world: &Recorder<'_>, key: &ObjectKey) -> Option<Status> {

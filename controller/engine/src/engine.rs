@@ -19,7 +19,7 @@ use crate::node::{Node, Read};
 use crate::recorder::Recorder;
 use crate::refusals::Refusals;
 use crate::store::Store;
-use crate::{Event, FleetIntent, Options, Output};
+use crate::{Event, FleetIntent, Options, Output, Subject};
 
 /// A hostname of a route table.
 pub type HostKey = (TableId, Name);
@@ -116,21 +116,26 @@ impl Engine {
                 Event::Binding { gateway, binding } => self.store.set_binding(&gateway, binding),
                 Event::Fleet { gateway, state } => self.store.set_fleet(&gateway, state),
                 Event::Time(now) => self.clock.set(now),
-                Event::Refused(refused) => {
-                    self.store.set_refused(&refused.route, refused.content, refused.text.as_ref())
-                }
+                Event::Refused(refused) => self.refuse(refused),
+                Event::Taken { gateway, listener } => self.take_listener(&gateway, &listener),
             };
             for read in changed {
                 self.graph.touch(&read);
             }
         }
         let mut output = Output::default();
-        while let Some(node) = self.graph.next() {
-            self.compute(&node, &mut output);
-            output.computed += 1;
+        loop {
+            while let Some(node) = self.graph.next() {
+                self.compute(&node, &mut output);
+                output.computed += 1;
+            }
+            if !self.forget_refusals() {
+                break;
+            }
         }
         for (name, fleet) in &mut self.fleets {
-            let changes = fleet.publish();
+            let subject = Subject::Gateway(name.clone());
+            let changes = fleet.publish(&|version| self.store.refused(&subject, version.0).is_some());
             if !changes.is_empty() {
                 output.fleets.insert(name.clone(), changes);
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use portolan_model::ir::{ClusterKey, TableId};
 use portolan_model::{Name, NamespacedName};
 use portolan_proto::{Change, HostTable, Resource, ResourceKey, Snapshot, Version, VirtualHostBody};
+use portolan_resolve::PortRefusal;
 
 /// A route table in the making.
 struct Table {
@@ -21,9 +22,11 @@ pub struct Fleet {
     snapshot: Snapshot,
     tables: BTreeMap<TableId, Table>,
     dirty: BTreeSet<TableId>,
+    /// Whether tables may be in force that Envoy has refused since
+    reconsider: bool,
     /// Clusters by the number of routes that use them
     clusters: BTreeMap<ClusterKey, usize>,
-    listeners: BTreeSet<ResourceKey>,
+    listeners: BTreeMap<ResourceKey, Version>,
     secrets: BTreeSet<NamespacedName>,
     pending: BTreeMap<ResourceKey, Option<Arc<Resource>>>,
 }
@@ -36,8 +39,9 @@ impl Fleet {
             snapshot: Snapshot::default(),
             tables: BTreeMap::new(),
             dirty: BTreeSet::new(),
+            reconsider: false,
             clusters: BTreeMap::new(),
-            listeners: BTreeSet::new(),
+            listeners: BTreeMap::new(),
             secrets: BTreeSet::new(),
             pending: BTreeMap::new(),
         };
@@ -104,11 +108,12 @@ impl Fleet {
         listeners: Vec<Arc<Resource>>,
         secrets: BTreeSet<NamespacedName>,
     ) -> Vec<NamespacedName> {
-        let keys: BTreeSet<ResourceKey> = listeners.iter().map(|listener| listener.key.clone()).collect();
-        for gone in self.listeners.difference(&keys) {
+        let versions: BTreeMap<ResourceKey, Version> =
+            listeners.iter().map(|listener| (listener.key.clone(), listener.version)).collect();
+        for gone in self.listeners.keys().filter(|key| !versions.contains_key(*key)) {
             self.pending.insert(gone.clone(), None);
         }
-        self.listeners = keys;
+        self.listeners = versions;
         for listener in listeners {
             self.put(listener);
         }
@@ -143,14 +148,54 @@ impl Fleet {
         }
     }
 
+    /// The version of a listener.
+    pub fn listener_version(&self, key: &ResourceKey) -> Option<Version> {
+        self.listeners.get(key).copied()
+    }
+
+    /// Envoy has refused a table, which counts from the next [`Fleet::publish`] on.
+    pub const fn reconsider_tables(&mut self) {
+        self.reconsider = true;
+    }
+
+    /// The listeners and tables of which `refused` gives a text.
+    pub fn port_refusals(&self, refused: &mut dyn FnMut(Version) -> Option<Arc<str>>) -> Vec<PortRefusal> {
+        let mut refusals = Vec::new();
+        for (key, version) in &self.listeners {
+            let Some(port) = portolan_translate::port_of_listener(&key.name) else { continue };
+            refusals.extend(refused(*version).map(|text| PortRefusal { port, table: None, text }));
+        }
+        for (id, table) in self.tables.iter().filter(|(_, table)| table.published) {
+            let mut first = None;
+            table.in_force(id, &mut |version| {
+                let text = refused(version);
+                let is_refused = text.is_some();
+                first = first.take().or(text);
+                is_refused
+            });
+            refusals.extend(first.map(|text| PortRefusal { port: id.port, table: Some(id.clone()), text }));
+        }
+        refusals
+    }
+
     /// Puts everything pending in force. Returns what differs. A resource whose provenance alone differs is among it: its version is
-    /// the same, so nothing is sent, but a refusal must be blamed on the right object.
-    pub fn publish(&mut self) -> Vec<Change> {
+    /// the same, so nothing is sent, but a refusal must be blamed on the right object. `refused`: whether Envoy refused a table of this
+    /// version.
+    pub fn publish(&mut self, refused: &dyn Fn(Version) -> bool) -> Vec<Change> {
         let mut changes = Vec::new();
-        for id in std::mem::take(&mut self.dirty) {
+        let dirty = std::mem::take(&mut self.dirty);
+        if std::mem::take(&mut self.reconsider) {
+            for (id, table) in self.tables.iter().filter(|(id, table)| table.published && !dirty.contains(*id)) {
+                let resource = table.resource(id, refused);
+                if self.snapshot.get(&resource.key).is_none_or(|old| old.version != resource.version) {
+                    changes.push(Change { key: resource.key.clone(), resource: Some(Arc::new(resource)) });
+                }
+            }
+        }
+        for id in dirty {
             let Some(table) = self.tables.get(&id) else { continue };
             if table.published {
-                let resource = portolan_translate::table(&id, table.hosts.clone(), table.version);
+                let resource = table.resource(&id, refused);
                 changes.push(Change { key: resource.key.clone(), resource: Some(Arc::new(resource)) });
                 continue;
             }
@@ -184,5 +229,25 @@ impl Table {
         let head = portolan_translate::table_head(id);
         let version = portolan_translate::table_head_version(id);
         Self { hosts: HostTable::new(head), version, published: false }
+    }
+
+    fn resource(&self, id: &TableId, refused: &dyn Fn(Version) -> bool) -> Resource {
+        let (hosts, version) = self.in_force(id, &mut |version| refused(version));
+        portolan_translate::table(id, hosts, version)
+    }
+
+    /// The table or, where Envoy refused it, one whose hosts answer 500, or an empty one. A table that is empty already is all there is.
+    fn in_force(&self, id: &TableId, refused: &mut dyn FnMut(Version) -> bool) -> (HostTable, Version) {
+        if !refused(self.version) {
+            return (self.hosts.clone(), self.version);
+        }
+        let mut substitute = Self::new(id);
+        let empty = (substitute.hosts.clone(), substitute.version);
+        for (host, body) in &self.hosts.hosts {
+            let body = portolan_translate::refused_host(body, &id.gateway);
+            substitute.version = substitute.version.plus(body.version);
+            substitute.hosts.set(host, Some(Arc::new(body)));
+        }
+        if refused(substitute.version) { empty } else { (substitute.hosts, substitute.version) }
     }
 }

@@ -208,6 +208,10 @@ impl Graph {
         unread
     }
 
+    pub fn has_readers(&self, read: &Read) -> bool {
+        self.reads.get(read).is_some()
+    }
+
     pub fn size(&self) -> usize {
         self.nodes.ids.len() + self.reads.ids.len()
     }

@@ -1,13 +1,14 @@
 //! What goes into the engine and what comes out.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use portolan_model::ir::{Binding, Status};
 use portolan_model::objects::{GatewayAddress, Object};
 use portolan_model::{NamespacedName, ObjectKey};
-use portolan_proto::Change;
+use portolan_proto::{Change, ResourceKey};
 use portolan_resolve::FleetState;
+
+use crate::Refused;
 
 /// What an engine must know before it starts.
 #[derive(Clone, Debug, Default)]
@@ -27,17 +28,10 @@ pub enum Event {
     Fleet { gateway: NamespacedName, state: FleetState },
     /// It is this time, in seconds since the epoch. Before the first of these no instant has come: no certificate is valid yet
     Time(i64),
-    /// Envoy refused a match of a route, or (with `text: None`) the refusal is to be forgotten
-    Refused(RefusedMatch),
-}
-
-/// A part of a route table that Envoy refused.
-#[derive(Clone, Debug)]
-pub struct RefusedMatch {
-    /// [`portolan_proto::Unit::version`]
-    pub content: u128,
-    pub route: ObjectKey,
-    pub text: Option<Arc<str>>,
+    /// Envoy refused a content
+    Refused(Refused),
+    /// No proxy of a Gateway refuses this listener any more
+    Taken { gateway: NamespacedName, listener: ResourceKey },
 }
 
 /// What a batch led to.

@@ -29,9 +29,11 @@ mod install;
 mod node;
 mod recorder;
 mod refusals;
+mod refused;
 mod store;
 
 pub use engine::Engine;
-pub use input::{Event, FleetIntent, Options, Output, RefusedMatch};
+pub use input::{Event, FleetIntent, Options, Output};
 pub use node::ReadKind;
 pub use recorder::Recorder;
+pub use refused::{Refused, Subject};

@@ -3,6 +3,7 @@
 use portolan_model::ir::{BackendId, ClusterKey, ListenerId};
 use portolan_model::{Kind, Name, NamespacedName, ObjectKey};
 
+use crate::Subject;
 use crate::engine::HostKey;
 
 /// A value that is computed.
@@ -53,13 +54,13 @@ pub enum Read {
     RouteView(ObjectKey),
     /// The routes under a hostname of a table
     Host(Box<HostKey>),
+    /// Content that Envoy refused and that is therefore replaced by something else
+    Refused(Box<(Subject, u128)>),
     /// The Gateways whose routes name a Service or Backend
     GatewaysUsing(ObjectKey),
     /// The number of routes at a listener
     Attached(ListenerId),
-    /// The contents of a route that Envoy refused
-    Refused(ObjectKey),
-    /// The matches of a route that answer 500 for that reason
+    /// The parts of tables that answer 500 for that reason, by route or, where there are no routes, Gateway
     Refusals(ObjectKey),
     /// Whether an instant has come, in seconds since the epoch
     Instant(i64),

@@ -5,17 +5,19 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use portolan_model::ir::{
-    BackendId, BackendView, Binding, GatewayView, HostEntry, ListenerId, ParentView, RouteView, TableId,
+    BackendId, BackendView, Binding, ClusterKey, GatewayView, HostEntry, ListenerId, ParentView, RouteView, TableId,
 };
 use portolan_model::objects::{
     Backend, BackendTlsPolicy, EndpointSlice, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant, Secret,
     Service,
 };
 use portolan_model::{Kind, Name, NamespacedName, ObjectKey};
-use portolan_resolve::{FleetState, Refusal, World};
+use portolan_proto::Version;
+use portolan_resolve::{FleetState, PortRefusal, Refusal, World};
 
 use crate::engine::Engine;
 use crate::node::{Node, Read};
+use crate::{Subject, refused};
 
 /// A value that a node asked for and that nobody had computed yet, with its reads.
 pub enum Made {
@@ -39,10 +41,18 @@ impl<'a> Recorder<'a> {
         (self.reads.into_inner(), self.made.into_inner())
     }
 
-    /// The refused contents of a route: reading them makes the reader depend on them.
-    pub(crate) fn refused(&self, route: &ObjectKey, content: u128) -> Option<Arc<str>> {
-        self.read(Read::Refused(route.clone()));
-        self.engine.store.refused(route, content).cloned()
+    /// What Envoy said when it refused this content of the subject. Who is told depends on it, and keeps it in memory.
+    pub(crate) fn refused(&self, subject: &Subject, content: Version) -> Option<Arc<str>> {
+        self.read(subject.read());
+        let text = self.engine.store.refused(subject, content.0)?;
+        self.read(Read::Refused(Box::new((subject.clone(), content.0))));
+        Some(Arc::clone(text))
+    }
+
+    /// Whether Envoy refused any content of the subject.
+    pub(crate) fn has_refused(&self, subject: &Subject) -> bool {
+        self.read(subject.read());
+        self.engine.store.has_refused(subject)
     }
 
     fn read(&self, read: Read) {
@@ -214,9 +224,26 @@ impl World for Recorder<'_> {
         self.engine.store.fleet(gateway)
     }
 
-    fn refusals(&self, route: &ObjectKey) -> Arc<[Refusal]> {
-        self.read(Read::Refusals(route.clone()));
-        self.engine.refusals.of(route)
+    fn refusals(&self, object: &ObjectKey) -> Arc<[Refusal]> {
+        self.read(Read::Refusals(object.clone()));
+        self.engine.refusals.of(object)
+    }
+
+    fn cluster_refusal(&self, cluster: &ClusterKey) -> Option<Arc<str>> {
+        refused::cluster(self, cluster)
+    }
+
+    fn secret_refusal(&self, secret: &NamespacedName) -> Option<Arc<str>> {
+        refused::secret(self, secret)
+    }
+
+    fn port_refusals(&self, gateway: &NamespacedName) -> Vec<PortRefusal> {
+        let subject = Subject::Gateway(gateway.clone());
+        if !self.has_refused(&subject) {
+            return Vec::new();
+        }
+        let fleet = self.engine.fleets.get(gateway);
+        fleet.map(|fleet| fleet.port_refusals(&mut |version| self.refused(&subject, version))).unwrap_or_default()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which matches of which routes answer 500 because Envoy refused them, and under which hosts.
+//! Which parts of which routes answer 500 because Envoy refused them, and under which hosts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

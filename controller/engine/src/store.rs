@@ -10,6 +10,7 @@ use portolan_resolve::FleetState;
 
 use crate::few::Few;
 use crate::node::Read;
+use crate::{Refused, Subject};
 
 /// Objects by name, indexes by what is read of them.
 #[derive(Default)]
@@ -18,8 +19,8 @@ pub struct Store {
     indexes: HashMap<Read, Few<ObjectKey>>,
     bindings: HashMap<NamespacedName, Arc<Binding>>,
     fleets: HashMap<NamespacedName, FleetState>,
-    /// Contents that Envoy refused, by route
-    refused: HashMap<ObjectKey, BTreeMap<u128, Arc<str>>>,
+    /// Contents that Envoy refused, with what it said
+    refused: BTreeMap<Subject, BTreeMap<u128, Arc<str>>>,
 }
 
 /// The indexes that an object stands in.
@@ -96,16 +97,17 @@ impl Store {
         vec![Read::Fleet(gateway.clone())]
     }
 
-    pub fn set_refused(&mut self, route: &ObjectKey, content: u128, text: Option<&Arc<str>>) -> Vec<Read> {
-        let contents = self.refused.entry(route.clone()).or_default();
+    /// The last word counts: a listener that is tried again may be refused for another reason.
+    pub fn set_refused(&mut self, subject: &Subject, content: u128, text: Option<&Arc<str>>) -> Vec<Read> {
+        let contents = self.refused.entry(subject.clone()).or_default();
         let old = match text {
             Some(text) => contents.insert(content, Arc::clone(text)),
             None => contents.remove(&content),
         };
         if contents.is_empty() {
-            self.refused.remove(route);
+            self.refused.remove(subject);
         }
-        if old.as_ref() == text { Vec::new() } else { vec![Read::Refused(route.clone())] }
+        if old.as_ref() == text { Vec::new() } else { vec![subject.read()] }
     }
 
     pub fn object(&self, kind: Kind, name: &NamespacedName) -> Option<&Object> {
@@ -133,7 +135,22 @@ impl Store {
         self.fleets.get(gateway).cloned().unwrap_or_default()
     }
 
-    pub fn refused(&self, route: &ObjectKey, content: u128) -> Option<&Arc<str>> {
-        self.refused.get(route)?.get(&content)
+    pub fn refused(&self, subject: &Subject, content: u128) -> Option<&Arc<str>> {
+        self.refused.get(subject)?.get(&content)
+    }
+
+    pub fn has_refused(&self, subject: &Subject) -> bool {
+        self.refused.contains_key(subject)
+    }
+
+    pub fn all_refused(&self) -> impl Iterator<Item = Refused> {
+        self.refused.iter().flat_map(|(subject, contents)| {
+            let refused = |(content, text): (&u128, &Arc<str>)| Refused {
+                subject: subject.clone(),
+                content: *content,
+                text: Arc::clone(text),
+            };
+            contents.iter().map(refused)
+        })
     }
 }

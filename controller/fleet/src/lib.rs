@@ -2,14 +2,19 @@
 //!
 //! ```text
 //! Gateway NS/NAME ──▶ Fleet ──▶ bootstrap of its proxies (translate)
+//! xds ──Transition──▶ Heard ──Event──▶ engine
 //! ```
 //!
 //! What manages fleets in a cluster (manifests, credentials, revisions) is not here yet.
+
+mod heard;
 
 use std::fmt;
 
 use portolan_model::NamespacedName;
 use portolan_translate::{BootstrapOptions, DEFAULT_CONNECTION_LIMIT, XdsServer};
+
+pub use heard::{Heard, gateway_of};
 
 /// The set of proxies that share one Snapshot: those of one Gateway. The xDS server knows it by this name
 /// (`portolan_xds::FleetName`).

@@ -32,18 +32,34 @@ pub fn view(world: &dyn World, id: &BackendId) -> BackendView {
                 && policy_target.section_name.as_ref().is_none_or(|section| Some(section) == port_name.as_ref())
         })
     });
-    match policy {
-        Some(policy) => BackendView::UnsupportedProtocol(
-            format!("BackendTLSPolicy {} asks for TLS to {target}, which is not supported yet", policy.meta.name)
-                .into(),
-        ),
-        None => view,
+    if let Some(policy) = policy {
+        let message =
+            format!("BackendTLSPolicy {} asks for TLS to {target}, which is not supported yet", policy.meta.name);
+        return BackendView::UnsupportedProtocol(message.into());
     }
+    match view {
+        BackendView::Found { protocol, .. } => BackendView::Found { protocol, refused: refused(world, id) },
+        other => other,
+    }
+}
+
+/// The clusters of the backend that Envoy refused. They are not sent again, so the backend is as good as one that is not there.
+fn refused(world: &dyn World, id: &BackendId) -> Vec<(UpstreamProtocol, Arc<str>)> {
+    let refusal = |protocol| {
+        let text = world.cluster_refusal(&ClusterKey { backend: id.clone(), protocol })?;
+        Some((protocol, text))
+    };
+    [UpstreamProtocol::Http1, UpstreamProtocol::Http2].into_iter().filter_map(refusal).collect()
 }
 
 /// A cluster without its endpoints; `None` where the backend cannot be used.
 pub fn cluster(world: &dyn World, key: &ClusterKey) -> Option<ClusterPlan> {
     let BackendView::Found { .. } = *world.backend_view(&key.backend) else { return None };
+    planned_cluster(world, key)
+}
+
+/// The cluster by the backend's object alone, whether or not it may be used.
+pub fn planned_cluster(world: &dyn World, key: &ClusterKey) -> Option<ClusterPlan> {
     let dns = match key.backend.kind {
         Kind::Service => {
             let service = world.service(&key.backend.name)?;
@@ -61,7 +77,7 @@ fn of_service(service: &Service, port: u16) -> (BackendView, Option<Name>) {
     let Some(found) = service_port(service, port) else {
         // An ExternalName Service needs no ports.
         if service.external_name.is_some() && service.ports.is_empty() {
-            return (BackendView::Found { protocol: UpstreamProtocol::Http1 }, None);
+            return (found_with(UpstreamProtocol::Http1), None);
         }
         return (BackendView::NotFound(format!("Service {name} has no port {port}").into()), None);
     };
@@ -129,7 +145,11 @@ fn protocol<'a>(names: impl Iterator<Item = &'a Name>, unsupported: &dyn Fn(&str
             _ => return BackendView::UnsupportedProtocol(Arc::from(unsupported(name))),
         };
     }
-    BackendView::Found { protocol }
+    found_with(protocol)
+}
+
+const fn found_with(protocol: UpstreamProtocol) -> BackendView {
+    BackendView::Found { protocol, refused: Vec::new() }
 }
 
 #[cfg(test)]
@@ -255,7 +275,7 @@ spec: {endpoints: [{unix: {path: /run/a.sock}}, {fqdn: {hostname: b.test, port: 
         let local = key(Kind::Backend, "local", 0);
         assert_eq!(discovery(&local), Some(Discovery::Endpoints));
         assert_eq!(shown(endpoints(&world, &local)), ["/192.0.2.1:81", "//run/a.sock"]);
-        assert_eq!(view(&world, &local.backend), BackendView::Found { protocol: UpstreamProtocol::Http2 });
+        assert_eq!(view(&world, &local.backend), found_with(UpstreamProtocol::Http2));
         assert!(matches!(view(&world, &key(Kind::Backend, "wrong", 0).backend), BackendView::NotFound(_)));
         assert_eq!(discovery(&key(Kind::Backend, "wrong", 0)), None);
     }

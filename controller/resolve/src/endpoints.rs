@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use portolan_model::Kind;
 use portolan_model::Name;
-use portolan_model::ir::{ClusterKey, Discovery, EndpointAddress, EndpointPlan, EndpointsPlan, LocalityPlan};
+use portolan_model::ir::{
+    ClusterKey, ClusterPlan, Discovery, EndpointAddress, EndpointPlan, EndpointsPlan, LocalityPlan,
+};
 use portolan_model::objects::{
     AddressType, BackendEndpoint, Endpoint, EndpointSlice, IpFamily, Service, TransportProtocol,
 };
@@ -17,7 +19,12 @@ type Found = BTreeMap<EndpointAddress, (bool, Name)>;
 
 /// The endpoints of a cluster whose discovery is by EDS; `None` for any other. No endpoint is a valid answer (503 for that backend).
 pub fn plan(world: &dyn World, key: &ClusterKey) -> Option<EndpointsPlan> {
-    let cluster = backend::cluster(world, key)?;
+    of_cluster(world, &backend::cluster(world, key)?)
+}
+
+/// The endpoints of a cluster, whether or not it may be used.
+pub fn of_cluster(world: &dyn World, cluster: &ClusterPlan) -> Option<EndpointsPlan> {
+    let key = &cluster.key;
     if cluster.discovery != Discovery::Endpoints {
         return None;
     }
@@ -31,7 +38,7 @@ pub fn plan(world: &dyn World, key: &ClusterKey) -> Option<EndpointsPlan> {
         zones.entry(zone).or_default().push(EndpointPlan { address, draining });
     }
     let localities = zones.into_iter().map(|(zone, endpoints)| LocalityPlan { zone, endpoints }).collect();
-    Some(EndpointsPlan { cluster: cluster.key, localities })
+    Some(EndpointsPlan { cluster: key.clone(), localities })
 }
 
 fn of_backend(endpoints: &[BackendEndpoint]) -> Found {

@@ -40,4 +40,4 @@ pub mod testing;
 mod validity;
 pub mod world;
 
-pub use world::{FleetState, Refusal, World};
+pub use world::{FleetState, PortRefusal, Refusal, RefusedPlace, World};

@@ -7,7 +7,7 @@ use portolan_model::ir::{Binding, GatewayView, ListenerStatus, ListenerView, Par
 use portolan_model::objects::{Object, ParentRef};
 use portolan_model::{CONTROLLER_NAME, Condition, ConditionType, Kind, Name, NamespacedName, ObjectKey, Reason};
 
-use crate::{FleetState, Refusal, World, features, gateway as gateways, parent, remedy};
+use crate::{FleetState, PortRefusal, Refusal, RefusedPlace, World, features, gateway as gateways, parent, remedy};
 
 /// The status of a GatewayClass; `None` where it is absent or another controller's.
 pub fn gateway_class(world: &dyn World, name: &Name) -> Option<Status> {
@@ -109,13 +109,7 @@ fn report_refusals(refusals: &[Refusal], conditions: &mut Vec<Condition>) {
     if refusals.is_empty() {
         return;
     }
-    let texts: Vec<String> = refusals
-        .iter()
-        .map(|refusal| {
-            format!("Envoy refused spec.rules[{}].matches[{}]: {}", refusal.rule, refusal.matched, refusal.text)
-        })
-        .collect();
-    let texts = texts.join("; ");
+    let texts = listed(refusals.iter().map(refused_part).collect());
     match conditions.iter_mut().find(|condition| condition.kind == ConditionType::PartiallyInvalid) {
         Some(partial) => partial.message = format!("{}; {texts}", partial.message).into(),
         None => conditions.push(Condition::new(
@@ -127,15 +121,41 @@ fn report_refusals(refusals: &[Refusal], conditions: &mut Vec<Condition>) {
     }
 }
 
-/// What decides `Programmed` beside the objects.
-struct Fleet {
-    binding: Option<Arc<Binding>>,
-    state: FleetState,
+/// A condition's message has at most 32,768 characters, and each text of Envoy's up to 4,096.
+fn listed(mut texts: Vec<String>) -> String {
+    const MOST: usize = 6;
+    if texts.len() > MOST {
+        let more = format!("and {} more", texts.len() - MOST);
+        texts.truncate(MOST);
+        texts.push(more);
+    }
+    texts.join("; ")
 }
 
-impl Fleet {
-    fn of(world: &dyn World, gateway: &GatewayView) -> Self {
-        Self { binding: world.binding(&gateway.name), state: world.fleet_state(&gateway.name) }
+fn refused_part(Refusal { place, text }: &Refusal) -> String {
+    match place {
+        RefusedPlace::Match { rule, matched } => format!("Envoy refused spec.rules[{rule}].matches[{matched}]: {text}"),
+        RefusedPlace::Host(table, host) => {
+            format!(
+                "Envoy refused the hostname {host} on port {}, and all requests for it answer 500: {text}",
+                table.port
+            )
+        }
+    }
+}
+
+/// What decides `Programmed` beside the objects.
+struct Fleet<'a> {
+    world: &'a dyn World,
+    binding: Option<Arc<Binding>>,
+    state: FleetState,
+    refused: Vec<PortRefusal>,
+}
+
+impl<'a> Fleet<'a> {
+    fn of(world: &'a dyn World, gateway: &GatewayView) -> Self {
+        let (binding, state) = (world.binding(&gateway.name), world.fleet_state(&gateway.name));
+        Self { world, binding, state, refused: world.port_refusals(&gateway.name) }
     }
 
     /// Why nothing is programmed yet, whichever listener it is.
@@ -163,15 +183,15 @@ impl Fleet {
         ))
     }
 
-    /// What Envoy refused of a listener: the whole, or certificates.
+    /// What Envoy refused of a listener: the whole, its routes, or certificates.
     fn refused(&self, listener: &ListenerView) -> Vec<String> {
-        let port = self.state.refused_ports.get(&listener.port).map(|text| refused_port(listener.port, text));
+        let ports = self.refused.iter().filter(|refusal| concerns(refusal, listener)).map(refused_port);
         let secret = |secret| {
-            let text = self.state.refused_secrets.get(secret)?;
+            let text = self.world.secret_refusal(secret)?;
             Some(format!("Envoy refused the certificate of Secret {secret}: {text}"))
         };
         let secrets = listener.certificates.iter().filter_map(|certificate| secret(&certificate.secret));
-        port.into_iter().chain(secrets).collect()
+        ports.chain(secrets).collect()
     }
 }
 
@@ -180,7 +200,7 @@ fn is_false(conditions: &[Condition], kind: ConditionType) -> bool {
 }
 
 /// Design invariant 14, for the Gateway's own listeners.
-fn programmed(gateway: &GatewayView, own: &ObjectKey, fleet: &Fleet) -> Condition {
+fn programmed(gateway: &GatewayView, own: &ObjectKey, fleet: &Fleet<'_>) -> Condition {
     let condition =
         |status, reason, message: String| Condition::new(ConditionType::Programmed, status, reason, message);
     if !gateway.accepted {
@@ -197,11 +217,12 @@ fn programmed(gateway: &GatewayView, own: &ObjectKey, fleet: &Fleet) -> Conditio
         return condition(false, reason, message);
     }
     let all_refused = listeners().all(|listener| !fleet.refused(listener).is_empty());
-    let is_own = |port: u16| listeners().any(|listener| listener.port == port);
-    let texts = fleet.state.refused_ports.iter().filter(|(port, _)| is_own(**port));
-    let texts: Vec<String> = texts.map(|(port, text)| refused_port(*port, text)).collect();
+    let is_own = |refusal: &&PortRefusal| listeners().any(|listener| concerns(refusal, listener));
+    let hosts = fleet.world.refusals(own);
+    let texts: Vec<String> =
+        fleet.refused.iter().filter(is_own).map(refused_port).chain(hosts.iter().map(refused_part)).collect();
     if !texts.is_empty() {
-        condition(false, Reason::Invalid, texts.join("; "))
+        condition(false, Reason::Invalid, listed(texts))
     } else if all_refused {
         condition(false, Reason::Invalid, "Envoy refused the certificates of every listener".into())
     } else {
@@ -209,11 +230,25 @@ fn programmed(gateway: &GatewayView, own: &ObjectKey, fleet: &Fleet) -> Conditio
     }
 }
 
-fn refused_port(port: u16, text: &str) -> String {
-    format!("Envoy refused the listener on port {port}: {text}{}", remedy::of(text))
+/// An HTTP port has one table, an HTTPS port one for each hostname of its listeners.
+fn concerns(refusal: &PortRefusal, listener: &ListenerView) -> bool {
+    let server = refusal.table.as_ref().and_then(|table| table.server.as_ref());
+    refusal.port == listener.port && server.is_none_or(|server| **server == *gateways::hostname_of(listener))
 }
 
-fn listeners_of(world: &dyn World, gateway: &GatewayView, parent: &ObjectKey, fleet: &Fleet) -> Vec<ListenerStatus> {
+fn refused_port(PortRefusal { port, table, text }: &PortRefusal) -> String {
+    match table {
+        None => format!("Envoy refused the listener on port {port}: {text}{}", remedy::of(text)),
+        Some(_) => format!("Envoy refused the routes on port {port} together, and requests there answer 500: {text}"),
+    }
+}
+
+fn listeners_of(
+    world: &dyn World,
+    gateway: &GatewayView,
+    parent: &ObjectKey,
+    fleet: &Fleet<'_>,
+) -> Vec<ListenerStatus> {
     let own = gateway.listeners.iter().filter(|listener| listener.id.parent == *parent);
     own.map(|listener| {
         let mut conditions = listener.conditions.clone();
@@ -230,7 +265,7 @@ fn listeners_of(world: &dyn World, gateway: &GatewayView, parent: &ObjectKey, fl
     .collect()
 }
 
-fn listener_programmed(gateway: &GatewayView, listener: &ListenerView, fleet: &Fleet) -> Condition {
+fn listener_programmed(gateway: &GatewayView, listener: &ListenerView, fleet: &Fleet<'_>) -> Condition {
     let condition =
         |status, reason, message: String| Condition::new(ConditionType::Programmed, status, reason, message);
     if !gateway.accepted {
@@ -247,12 +282,12 @@ fn listener_programmed(gateway: &GatewayView, listener: &ListenerView, fleet: &F
     if refused.is_empty() {
         condition(true, Reason::Programmed, "A proxy has acknowledged the configuration".into())
     } else {
-        condition(false, Reason::Invalid, refused.join("; "))
+        condition(false, Reason::Invalid, listed(refused))
     }
 }
 
 /// A ListenerSet is programmed as soon as one of its listeners is.
-fn set_programmed(listeners: &[ListenerStatus], fleet: &Fleet) -> Condition {
+fn set_programmed(listeners: &[ListenerStatus], fleet: &Fleet<'_>) -> Condition {
     let condition =
         |status, reason, message: String| Condition::new(ConditionType::Programmed, status, reason, message);
     let mut programmed =

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use portolan_model::ir::{
-    BackendId, BackendView, Binding, GatewayView, HostEntry, ListenerId, ParentView, RouteView, TableId,
+    BackendId, BackendView, Binding, ClusterKey, GatewayView, HostEntry, ListenerId, ParentView, RouteView, TableId,
 };
 use portolan_model::objects::{
     Backend, BackendTlsPolicy, EndpointSlice, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant, Secret,
@@ -13,7 +13,7 @@ use portolan_model::objects::{
 };
 use portolan_model::{Kind, Name, NamespacedName, ObjectKey};
 
-use crate::{FleetState, Refusal, World, backend, gateway, host, parent, route};
+use crate::{FleetState, PortRefusal, Refusal, World, backend, gateway, host, parent, route};
 
 /// A World that never changes after its first question.
 #[derive(Default)]
@@ -26,6 +26,9 @@ pub struct TestWorld {
     pub refusals: BTreeMap<ObjectKey, Vec<Refusal>>,
     /// In seconds since the epoch
     pub now: i64,
+    pub refused_clusters: BTreeMap<ClusterKey, Arc<str>>,
+    pub refused_secrets: BTreeMap<NamespacedName, Arc<str>>,
+    pub refused_ports: BTreeMap<NamespacedName, Vec<PortRefusal>>,
     gateways: RefCell<BTreeMap<NamespacedName, Option<Arc<GatewayView>>>>,
     routes: RefCell<BTreeMap<ObjectKey, Option<Arc<RouteView>>>>,
     hosts: RefCell<Option<Hosts>>,
@@ -257,12 +260,24 @@ impl World for TestWorld {
     }
 
     fn fleet_state(&self, gateway: &NamespacedName) -> FleetState {
-        let programmed = || FleetState { programmed: true, ..FleetState::default() };
+        let programmed = || FleetState { programmed: true };
         self.fleets.get(gateway).cloned().unwrap_or_else(programmed)
     }
 
-    fn refusals(&self, route: &ObjectKey) -> Arc<[Refusal]> {
-        self.refusals.get(route).cloned().unwrap_or_default().into()
+    fn refusals(&self, object: &ObjectKey) -> Arc<[Refusal]> {
+        self.refusals.get(object).cloned().unwrap_or_default().into()
+    }
+
+    fn cluster_refusal(&self, cluster: &ClusterKey) -> Option<Arc<str>> {
+        self.refused_clusters.get(cluster).cloned()
+    }
+
+    fn secret_refusal(&self, secret: &NamespacedName) -> Option<Arc<str>> {
+        self.refused_secrets.get(secret).cloned()
+    }
+
+    fn port_refusals(&self, gateway: &NamespacedName) -> Vec<PortRefusal> {
+        self.refused_ports.get(gateway).cloned().unwrap_or_default()
     }
 }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use portolan_model::ir::{BackendId, BackendView, Binding, GatewayView, HostEntry, ParentView, RouteView, TableId};
+use portolan_model::ir::{
+    BackendId, BackendView, Binding, ClusterKey, GatewayView, HostEntry, ParentView, RouteView, TableId,
+};
 use portolan_model::objects::{
     Backend, BackendTlsPolicy, EndpointSlice, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant, Secret,
     Service,
@@ -57,8 +59,16 @@ pub trait World {
     fn attached_routes(&self, listener: &portolan_model::ir::ListenerId) -> usize;
     /// What the proxies of a Gateway have said
     fn fleet_state(&self, gateway: &NamespacedName) -> FleetState;
-    /// The matches of a route that Envoy refused and that therefore answer 500, with what Envoy said; by rule and match
-    fn refusals(&self, route: &ObjectKey) -> Arc<[Refusal]>;
+
+    // What Envoy refused of what the objects call for now, with its text (design invariant 5)
+    /// The matches and hostnames of a route that therefore answer 500, by place. For a Gateway: its hostnames without routes
+    fn refusals(&self, object: &ObjectKey) -> Arc<[Refusal]>;
+    /// A cluster, or its endpoints
+    fn cluster_refusal(&self, cluster: &ClusterKey) -> Option<Arc<str>>;
+    /// The certificate of a Secret
+    fn secret_refusal(&self, secret: &NamespacedName) -> Option<Arc<str>>;
+    /// Sockets and whole route tables of a Gateway, by port
+    fn port_refusals(&self, gateway: &NamespacedName) -> Vec<PortRefusal>;
 }
 
 /// What the proxies of a Gateway have said (design invariant 14).
@@ -66,18 +76,32 @@ pub trait World {
 pub struct FleetState {
     /// One proxy has acknowledged a configuration with the Gateway's listeners; stays true
     pub programmed: bool,
-    /// Listeners (by port) that Envoy refused, with its text
-    pub refused_ports: BTreeMap<u16, Arc<str>>,
-    /// Secrets that Envoy refused, with its text
-    pub refused_secrets: BTreeMap<NamespacedName, Arc<str>>,
 }
 
-/// A match that Envoy refused (design invariant 5).
+/// A part of a route table that Envoy refused.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Refusal {
-    /// Index in `spec.rules`
-    pub rule: usize,
-    /// Index in the rule's `matches`
-    pub matched: usize,
+    pub place: RefusedPlace,
+    pub text: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RefusedPlace {
+    Match {
+        /// Index in `spec.rules`
+        rule: usize,
+        /// Index in the rule's `matches`
+        matched: usize,
+    },
+    /// Everything under a hostname of a table
+    Host(TableId, Name),
+}
+
+/// Something of a port that Envoy refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortRefusal {
+    pub port: u16,
+    /// The route table; `None`: the listener
+    pub table: Option<TableId>,
     pub text: Arc<str>,
 }

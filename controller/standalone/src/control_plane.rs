@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use portolan_engine::{Engine, Event, Options, RefusedMatch};
+use portolan_engine::{Engine, Event, Options};
+use portolan_fleet::Heard;
 use portolan_model::ir::Binding;
 use portolan_model::{NamespacedName, ObjectKey};
 use portolan_proto::Change;
 use portolan_resolve::{FleetState, World};
+use portolan_xds::Transition;
 
 use crate::binding::{BindingOptions, Bindings, Usable, Wanted};
 use crate::bookkeeping::Ledger;
@@ -19,7 +21,7 @@ pub struct ControlPlane {
     engine: Engine,
     ledger: Ledger,
     bindings: Bindings,
-    states: BTreeMap<NamespacedName, FleetState>,
+    heard: Heard,
 }
 
 /// Something that happened.
@@ -27,10 +29,8 @@ pub struct ControlPlane {
 pub enum Happening {
     /// Objects are new, different or gone
     Objects(BTreeMap<ObjectKey, Option<Arc<Applied>>>),
-    /// The proxies of a Gateway said something
-    Fleet { gateway: NamespacedName, state: FleetState },
-    /// Envoy refused a match of a route
-    Refused(RefusedMatch),
+    /// A proxy said something
+    Transition(Transition),
 }
 
 /// What follows from it.
@@ -54,7 +54,7 @@ impl ControlPlane {
             engine: Engine::new(Options::default()),
             ledger: Ledger::default(),
             bindings: Bindings::new(options, assigned),
-            states: BTreeMap::new(),
+            heard: Heard::default(),
         }
     }
 
@@ -77,10 +77,7 @@ impl ControlPlane {
                 effects.changes.entry(gateway).or_default().extend(changes);
             }
             for gateway in output.removed_fleets {
-                // What its proxies said dies with the fleet: one that comes later under the name has not said anything.
-                if self.states.remove(&gateway).is_some() {
-                    events.push(Event::Fleet { gateway: gateway.clone(), state: FleetState::default() });
-                }
+                events.extend(self.heard.removed(&gateway));
                 effects.removed.insert(gateway);
             }
             for (key, status) in output.statuses {
@@ -119,11 +116,7 @@ impl ControlPlane {
                     events.push(Event::Object { key, object: applied.map(|applied| applied.object.clone()) });
                 }
             }
-            Happening::Fleet { gateway, state } => {
-                self.states.insert(gateway.clone(), state.clone());
-                events.push(Event::Fleet { gateway, state });
-            }
-            Happening::Refused(refused) => events.push(Event::Refused(refused)),
+            Happening::Transition(transition) => events.extend(self.heard.hear(&transition)),
         }
     }
 
@@ -155,10 +148,15 @@ impl ControlPlane {
         self.bindings.in_force()
     }
 
+    /// The changes of a fleet's Snapshot are published, up to this position of its log.
+    pub fn published(&mut self, gateway: &NamespacedName, changes: &[Change], position: u64) {
+        self.heard.published(gateway, changes, position);
+    }
+
     /// What the proxies of a Gateway have said so far.
     #[must_use]
     pub fn state(&self, gateway: &NamespacedName) -> FleetState {
-        self.states.get(gateway).cloned().unwrap_or_default()
+        self.heard.state(gateway)
     }
 
     /// The ports that a Gateway's proxies listen on, the offset added, and whether with TLS.
@@ -216,14 +214,33 @@ spec: {gatewayClassName: portolan, listeners: [{name: http, port: 80, protocol: 
             other => panic!("{other:?}"),
         };
         let apply = |plane: &mut ControlPlane, happening| plane.apply([happening], 0, &|_| Ok(()));
-        apply(&mut plane, Happening::Objects(objects()));
+        // As the program publishes: to a server that tells how far its log is.
+        let (server, _transitions) = portolan_xds::Server::new(
+            portolan_xds::Options::default(),
+            &mut prometheus_client::registry::Registry::default(),
+        );
+        let fleet = portolan_fleet::Fleet::of(key.name.clone()).server_name();
+        let publish = |plane: &mut ControlPlane, effects: Effects| {
+            let [(gateway, changes)] = effects.changes.into_iter().collect::<Vec<_>>().try_into().unwrap();
+            let position = server.publish(&fleet, changes.clone());
+            plane.published(&gateway, &changes, position);
+            position
+        };
+        let acked = |position| Happening::Transition(Transition::Acked { fleet: fleet.clone(), position, first: true });
+        let effects = apply(&mut plane, Happening::Objects(objects()));
+        let position = publish(&mut plane, effects);
         assert!(!programmed(&plane));
-        let state = FleetState { programmed: true, ..FleetState::default() };
-        apply(&mut plane, Happening::Fleet { gateway: key.name.clone(), state });
+        apply(&mut plane, acked(position));
         assert!(programmed(&plane));
         let effects = apply(&mut plane, Happening::Objects(BTreeMap::from([(key.clone(), None)])));
         assert!(effects.removed.contains(&key.name) && effects.changes.is_empty());
-        apply(&mut plane, Happening::Objects(objects()));
+        server.remove_fleet(&fleet);
+        let effects = apply(&mut plane, Happening::Objects(objects()));
+        let again = publish(&mut plane, effects);
         assert!(!programmed(&plane), "no proxy of the new fleet has said anything");
+        apply(&mut plane, acked(position));
+        assert!(!programmed(&plane), "this came late from one of the old fleet");
+        apply(&mut plane, acked(again));
+        assert!(programmed(&plane));
     }
 }

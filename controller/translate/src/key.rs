@@ -30,6 +30,12 @@ pub fn table_key(id: &TableId) -> ResourceKey {
     ResourceKey::new(ResourceType::Route, id.resource_name())
 }
 
+/// The port, as the Gateway wrote it, of the listener of this name; `None` for one that is no Gateway's.
+#[must_use]
+pub fn port_of_listener(name: &str) -> Option<u16> {
+    name.strip_prefix("http/").or_else(|| name.strip_prefix("https/"))?.parse().ok()
+}
+
 /// Key of a listener: `http/80`, `https/443`.
 pub fn listener_key(port: u16, tls: bool) -> ResourceKey {
     let protocol = if tls { "https" } else { "http" };

@@ -15,7 +15,7 @@
 //!
 //! Invariants
 //! - Pure and total: a plan always gives a resource. What Envoy would refuse is excluded before (resolution) or comes back as a
-//!   refusal of the smallest unit, which then answers 500 ([`virtual_host`]).
+//!   refusal of the smallest unit, which then answers 500 ([`virtual_host`], [`refused_host`]).
 //! - A version is a hash of the plan and of the type's [epoch](epochs), never of encoded bytes (design invariant 1).
 //! - A route or a policy on routes never changes a listener (design invariant 9): filters are installed once, in a form that does
 //!   nothing until a route configures them.
@@ -45,11 +45,11 @@ pub use bootstrap::{
 };
 pub use cluster::{INVALID_CLUSTER, cluster};
 pub use endpoints::{endpoints, local_endpoints};
-pub use key::{cluster_key, endpoints_key, secret_key, table_key};
+pub use key::{cluster_key, endpoints_key, port_of_listener, secret_key, table_key};
 pub use listener::listener;
 pub use probe::{PROBE_LISTENER, probe_listener, probe_table};
 pub use secret::secret;
 pub use source::ADS;
 pub use static_bootstrap::{StaticError, static_bootstrap};
 pub use table::{table, table_head, table_head_version};
-pub use virtual_host::{TableContext, virtual_host};
+pub use virtual_host::{TableContext, refused_host, virtual_host};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use portolan_model::Name;
 use portolan_model::ir::{HostPlan, PlannedRoute};
+use portolan_model::{Name, NamespacedName};
 use portolan_proto::envoy::route::{
     DirectResponseAction, Route, RouteMatch, VirtualHost, route::Action, route_match::PathSpecifier,
 };
@@ -16,6 +16,8 @@ use crate::{origin, route};
 
 /// Name of the route that answers where no rule matches: access logs show it.
 const OTHERWISE: &str = "portolan/otherwise";
+/// Name of the route that answers under a hostname that Envoy refused.
+const REFUSED: &str = "portolan/refused";
 
 /// The listener as clients of a table see it: redirects derive their target from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +50,7 @@ pub fn virtual_host(
             units.push(substitute);
         }
     }
-    units.push(otherwise(plan));
+    units.push(everything(OTHERWISE, plan.otherwise, &plan.table.gateway));
     let domains = if plan.domains.is_empty() { std::slice::from_ref(&plan.host) } else { &*plan.domains };
     let head = VirtualHost {
         name: plan.host.to_string(),
@@ -69,12 +71,26 @@ pub fn virtual_host(
     }
 }
 
-fn otherwise(plan: &HostPlan) -> Unit {
+/// What stands in for a virtual host that Envoy refused though none of its routes is to blame alone: everything under its domains
+/// is answered 500. To leave it out would hand its requests to the routes of less specific hostnames.
+#[must_use]
+pub fn refused_host(host: &VirtualHostBody, gateway: &NamespacedName) -> VirtualHostBody {
+    VirtualHostBody {
+        name: Arc::clone(&host.name),
+        head: host.head.clone(),
+        routes: Arc::from([everything(REFUSED, 500, gateway)]),
+        clusters: Arc::from([]),
+        version: version(ResourceType::Route, &(REFUSED, host.version.0)),
+    }
+}
+
+/// A route that answers every request.
+fn everything(name: &str, status: u16, gateway: &NamespacedName) -> Unit {
     let message = Route {
-        name: OTHERWISE.into(),
+        name: name.into(),
         r#match: Some(RouteMatch { path_specifier: Some(PathSpecifier::Prefix("/".into())), ..Default::default() }),
         action: Some(Action::DirectResponse(DirectResponseAction {
-            status: plan.otherwise.into(),
+            status: status.into(),
             body: None,
             ..Default::default()
         })),
@@ -82,7 +98,7 @@ fn otherwise(plan: &HostPlan) -> Unit {
     };
     Unit {
         bytes: message.encode_to_vec().into(),
-        version: version(ResourceType::Route, &(OTHERWISE, plan.otherwise)),
-        origin: origin::of_gateway(&plan.table.gateway),
+        version: version(ResourceType::Route, &(name, status)),
+        origin: origin::of_gateway(gateway),
     }
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use portolan_proto::{Origin, ResourceKey, ResourceType, Version};
+use portolan_proto::{Origin, Part, ResourceKey, ResourceType, Version};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Event {
     /// Some proxy of the fleet has accepted every change before this position of the log
     Acked { position: u64, first: bool },
     /// A proxy refused this content
-    Refused { key: ResourceKey, version: Option<Version>, unit: Option<Version>, origins: Vec<Origin>, text: String },
+    Refused { key: ResourceKey, version: Option<Version>, part: Part, origins: Vec<Origin>, text: String },
     /// No proxy refuses anything under this key any more
     RefusalCleared { key: ResourceKey },
     /// A proxy asks for a table or filter configuration that does not exist (design invariant 4)

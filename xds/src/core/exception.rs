@@ -104,6 +104,13 @@ impl Has {
         }
     }
 
+    pub(crate) const fn content(&self) -> Option<&Arc<Resource>> {
+        match self {
+            Self::Content(resource) => Some(resource),
+            Self::Nothing | Self::Placeholder | Self::Unknown(_) => None,
+        }
+    }
+
     pub(crate) const fn is_nothing(&self) -> bool {
         matches!(self, Self::Nothing)
     }
@@ -187,14 +194,10 @@ impl Exception {
 
     /// Everything that the proxy holds under the name, might hold, or is being sent.
     pub(crate) fn contents(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        let has = match &self.has {
-            Has::Content(resource) => Some(resource),
-            _ => None,
-        };
         let sent = match &self.sent {
             Some((_, Sent::Content(resource))) => Some(resource),
             _ => None,
         };
-        has.into_iter().chain(&self.unsure).chain(sent)
+        self.has.content().into_iter().chain(&self.unsure).chain(sent)
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     probes: BTreeMap<ResourceKey, (Version, Option<StreamId>)>,
     /// How far some proxy has accepted the log
     pub(crate) acked: u64,
+    /// Where the log begins
+    start: u64,
 }
 
 #[derive(Debug)]
@@ -36,20 +38,24 @@ pub(crate) struct Fleet {
     shared: Shared,
     /// Boxed: a tree keeps half of its room free
     streams: BTreeMap<StreamId, Box<Stream>>,
+    /// Removed: what its proxies do is nobody's concern any more
+    retired: bool,
 }
 
 impl Fleet {
-    pub(crate) fn new(limits: Arc<Limits>) -> Self {
+    /// `start`: where its log begins.
+    pub(crate) fn new(limits: Arc<Limits>, start: u64) -> Self {
         let shared = Shared {
             limits,
-            snapshot: Snapshot::with_log(),
+            snapshot: Snapshot::with_log_from(start),
             names: PerType::default(),
             events: Vec::new(),
             refusals: BTreeMap::new(),
             probes: BTreeMap::new(),
-            acked: 0,
+            acked: start,
+            start,
         };
-        Self { shared, streams: BTreeMap::new() }
+        Self { shared, streams: BTreeMap::new(), retired: false }
     }
 
     pub(crate) const fn snapshot(&self) -> &Snapshot {
@@ -118,7 +124,14 @@ impl Fleet {
 
     /// What has happened since the last call.
     pub(crate) fn take_events(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.shared.events)
+        let events = std::mem::take(&mut self.shared.events);
+        if self.retired { Vec::new() } else { events }
+    }
+
+    /// Has nothing to tell any more. Returns the position of the log behind everything.
+    pub(crate) fn retire(&mut self) -> u64 {
+        self.retired = true;
+        self.shared.snapshot.position()
     }
 
     pub(crate) fn stream_state(&self, id: StreamId) -> Option<StreamState> {
@@ -173,7 +186,7 @@ impl Shared {
 
     pub(crate) fn note_acked(&mut self, position: u64) {
         if self.acked < position {
-            let first = std::mem::replace(&mut self.acked, position) == 0;
+            let first = std::mem::replace(&mut self.acked, position) == self.start;
             self.events.push(Event::Acked { position, first });
         }
     }

@@ -7,15 +7,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use portolan_proto::{Content, HostTable, Origin, PROBE_TABLE, Resource, Unit, Version, VirtualHostBody};
+use portolan_proto::{Content, HostTable, Origin, PROBE_TABLE, Part, Resource, Unit, VirtualHostBody};
 
+use super::event::Event;
 use super::search::Search;
 
 /// What a proxy refused, as small as it could be found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Culprit {
-    /// The route's version, or the virtual host's where none of its routes is to blame alone; `None`: the table as a whole
-    pub(crate) unit: Option<Version>,
+    pub(crate) part: Part,
     pub(crate) origins: Vec<Origin>,
     /// Envoy's words for it
     pub(crate) text: String,
@@ -25,6 +25,8 @@ pub(crate) struct Culprit {
 #[derive(Debug)]
 pub(crate) struct Probe {
     resource: Arc<Resource>,
+    /// What the proxy accepted before
+    held: Option<Arc<Resource>>,
     table: HostTable,
     /// What Envoy said of the whole
     text: String,
@@ -42,25 +44,56 @@ struct InHost {
     routes: Search<Unit>,
 }
 
+impl Culprit {
+    /// As the world is told of it.
+    pub(crate) fn told(self, resource: &Resource) -> Event {
+        let Self { part, origins, text } = self;
+        Event::Refused { key: resource.key.clone(), version: Some(resource.version), part, origins, text }
+    }
+
+    fn host(host: &VirtualHostBody, text: &str) -> Self {
+        let mut origins: Vec<_> = host.routes.iter().map(|unit| unit.origin.clone()).collect();
+        origins.sort_unstable();
+        origins.dedup();
+        Self { part: Part::Host(Arc::clone(&host.name), host.version), origins, text: text.into() }
+    }
+}
+
+/// The culprits where no search can be made, or none finds any: the hosts of a table that the proxy has not accepted before, so that
+/// those that it serves well are left alone; the resource as a whole where it has accepted none.
+pub(crate) fn presumed(resource: &Resource, held: Option<&Arc<Resource>>, text: &str) -> Vec<Culprit> {
+    let whole = || Culprit { part: Part::Whole, origins: resource.origins.to_vec(), text: text.into() };
+    let (Content::Table(table), Some(held)) = (resource.body.content(), held) else { return vec![whole()] };
+    let (_, changed) = by_acceptance(table, Some(held));
+    if changed.is_empty() { vec![whole()] } else { changed.iter().map(|host| Culprit::host(host, text)).collect() }
+}
+
+/// The hosts that were in what the proxy accepted, and the others.
+fn by_acceptance(
+    table: &HostTable,
+    held: Option<&Arc<Resource>>,
+) -> (Vec<Arc<VirtualHostBody>>, Vec<Arc<VirtualHostBody>>) {
+    let held = held.and_then(|held| match held.body.content() {
+        Content::Table(table) => Some(table),
+        _ => None,
+    });
+    let was_accepted = |host: &Arc<VirtualHostBody>| {
+        held.and_then(|held| held.hosts.get(&host.name)).is_some_and(|old| old.version == host.version)
+    };
+    table.hosts.values().cloned().partition(was_accepted)
+}
+
 impl Probe {
     /// A search through `resource`, which was refused with `text`; `held` is what the proxy accepted before. `None` when it is not a
     /// table of hosts.
-    pub(crate) fn new(resource: Arc<Resource>, held: Option<&Resource>, text: String) -> Option<Self> {
+    pub(crate) fn new(resource: Arc<Resource>, held: Option<&Arc<Resource>>, text: String) -> Option<Self> {
         let Content::Table(table) = resource.body.content() else { return None };
         let table = table.clone();
-        let held = held.and_then(|held| match held.body.content() {
-            Content::Table(table) => Some(table),
-            _ => None,
-        });
-        let was_accepted = |host: &Arc<VirtualHostBody>, name: &Arc<str>| {
-            held.and_then(|held| held.hosts.get(name)).is_some_and(|old| old.version == host.version)
-        };
-        let (mut hosts, changed): (Vec<_>, Vec<_>) =
-            table.hosts.iter().partition(|(name, host)| was_accepted(host, name));
+        let (mut hosts, changed) = by_acceptance(&table, held);
         let known = hosts.len();
         hosts.extend(changed);
-        let hosts = hosts.into_iter().map(|(_, host)| Arc::clone(host)).collect();
-        Some(Self { resource, table, text, hosts: Search::new(hosts, known), routes: None })
+        let held = held.cloned();
+        Some(Self { resource, held, table, text, hosts: Search::new(hosts, known), routes: None })
     }
 
     pub(crate) const fn resource(&self) -> &Arc<Resource> {
@@ -80,30 +113,29 @@ impl Probe {
     }
 
     /// What came of the last trial: the text of the refusal, if it was refused. Returns what has been found out by it.
-    pub(crate) fn answer(&mut self, failure: Option<String>) -> Option<Culprit> {
+    pub(crate) fn answer(&mut self, failure: Option<String>) -> Vec<Culprit> {
         if let Some(mut inner) = self.routes.take() {
             let (culprit, ended) = inner.answer(failure);
             if !ended {
                 self.routes = Some(inner);
             }
-            return culprit.or_else(|| self.as_a_whole());
+            return culprit.map_or_else(|| self.without_culprit(), |culprit| vec![culprit]);
         }
         if let Some((host, text)) = self.hosts.answer(failure) {
             let routes = Search::new(host.routes.to_vec(), 0);
             self.routes = Some(InHost { host: Arc::clone(host), text: text.clone(), head_passed: false, routes });
-            return None;
+            return Vec::new();
         }
-        self.as_a_whole()
+        self.without_culprit()
     }
 
-    /// When the search ends without a culprit, the table is reported as one.
-    fn as_a_whole(&self) -> Option<Culprit> {
+    /// When the search ends without a culprit, it is presumed.
+    fn without_culprit(&self) -> Vec<Culprit> {
         let ended = self.routes.is_none() && self.hosts.trial().is_none();
-        (ended && !self.hosts.has_found()).then(|| Culprit {
-            unit: None,
-            origins: self.resource.origins.to_vec(),
-            text: self.text.clone(),
-        })
+        if ended && !self.hosts.has_found() {
+            return presumed(&self.resource, self.held.as_ref(), &self.text);
+        }
+        Vec::new()
     }
 }
 
@@ -118,7 +150,7 @@ impl InHost {
             return (None, false);
         }
         let culprit = self.routes.answer(failure).map(|(unit, text)| Culprit {
-            unit: Some(unit.version),
+            part: Part::Unit(unit.version),
             origins: vec![unit.origin.clone()],
             text: text.clone(),
         });
@@ -130,9 +162,6 @@ impl InHost {
     }
 
     fn host_itself(&self) -> Culprit {
-        let mut origins: Vec<_> = self.host.routes.iter().map(|unit| unit.origin.clone()).collect();
-        origins.sort_unstable();
-        origins.dedup();
-        Culprit { unit: Some(self.host.version), origins, text: self.text.clone() }
+        Culprit::host(&self.host, &self.text)
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use portolan_proto::{Content, PROBE_TABLE, Resource, ResourceType};
 
-use super::event::Event;
 use super::exception::Has;
 use super::fleet::Shared;
 use super::probe::Probe;
@@ -37,11 +36,7 @@ impl Stream {
             let claimed = self.can_probe(shared, resource)
                 && shared.claim_probe(&key(ResourceType::Route, name), resource.version, id);
             if claimed {
-                let held = match &exception.has {
-                    Has::Content(held) => Some(held.as_ref()),
-                    _ => None,
-                };
-                return Probe::new(Arc::clone(resource), held, refusal.text.clone());
+                return Probe::new(Arc::clone(resource), exception.has.content(), refusal.text.clone());
             }
         }
         None
@@ -49,17 +44,9 @@ impl Stream {
 
     pub(super) fn on_trial(&mut self, id: StreamId, shared: &mut Shared, refusal: Option<String>) {
         let Some(probe) = &mut self.probe else { return };
-        let culprit = probe.answer(refusal);
+        let culprits = probe.answer(refusal);
         let resource = Arc::clone(probe.resource());
-        if let Some(culprit) = culprit {
-            shared.events.push(Event::Refused {
-                key: resource.key.clone(),
-                version: Some(resource.version),
-                unit: culprit.unit,
-                origins: culprit.origins,
-                text: culprit.text,
-            });
-        }
+        shared.events.extend(culprits.into_iter().map(|culprit| culprit.told(&resource)));
         if probe.trial().is_none() {
             self.probe = None;
             shared.end_probe(&resource.key);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use portolan_proto::envoy::discovery::DeltaDiscoveryRequest;
-use portolan_proto::{PROBE_TABLE, ResourceKey, ResourceType, Snapshot, Version};
+use portolan_proto::{PROBE_TABLE, Part, ResourceKey, ResourceType, Snapshot, Version};
 
 use super::event::Event;
 use super::exception::{Exception, Goal, Has, Refusal, Sent, placeholder_version};
@@ -15,7 +15,7 @@ use super::fleet::Shared;
 use super::limits::Reset;
 use super::names::{Names, Subscribed};
 use super::per_type::PerType;
-use super::probe::Probe;
+use super::probe::{self, Probe};
 use super::retry::Retry;
 use super::wire_version;
 use crate::transition::StreamId;
@@ -398,10 +398,17 @@ impl Stream {
             // Tried again in vain: no news.
             return;
         }
-        let can_probe = resource.as_ref().is_some_and(|resource| self.can_probe(shared, resource));
-        if !can_probe {
-            let origins = resource.map(|resource| resource.origins.to_vec()).unwrap_or_default();
-            shared.events.push(Event::Refused { key, version, unit: None, origins, text: text.into() });
+        match resource {
+            Some(resource) if self.can_probe(shared, &resource) => {}
+            Some(resource) => {
+                let held = self.types[kind].exceptions.get(name).and_then(|exception| exception.has.content());
+                let culprits = probe::presumed(&resource, held, text);
+                shared.events.extend(culprits.into_iter().map(|culprit| culprit.told(&resource)));
+            }
+            None => {
+                let (part, origins) = (Part::Whole, Vec::new());
+                shared.events.push(Event::Refused { key, version, part, origins, text: text.into() });
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! What Envoy refuses is traced to its smallest part, and disturbs nothing else.
 
 use anyhow::{Result, ensure};
+use portolan_proto::Part;
 use portolan_proto::ResourceType::Cluster;
 use portolan_testkit::{Echo, EchoOptions, ports};
 use portolan_xds::Transition;
@@ -36,8 +37,8 @@ async fn a_bad_route_among_good_ones_is_named_and_the_live_table_stays() -> Resu
     with_bad.push(("new.test", vec![(prefix("/"), "c")]));
     stage.set(&[table("t", &with_bad)]);
     let refused = stage.served.transition(|transition| matches!(transition, Transition::Refused { .. })).await?;
-    let Transition::Refused { key, unit, origins, text, .. } = &refused else { unreachable!() };
-    ensure!(key.name.as_ref() == "t" && unit.is_some(), "{refused:?}");
+    let Transition::Refused { key, part, origins, text, .. } = &refused else { unreachable!() };
+    ensure!(key.name.as_ref() == "t" && matches!(part, Part::Unit(_)), "{refused:?}");
     ensure!(origins == &[origin("h07.test-1")], "{refused:?}");
     ensure!(text.contains("missing )"), "{text}");
     stage.answers(at, "http://h07.test/", 200, Some("one")).await?;
@@ -87,8 +88,8 @@ async fn a_bad_cluster_among_many_is_named_and_the_others_are_taken() -> Result<
     let mut stage = Stage::new(world).await?;
     stage.answers(at, "http://a.test/", 200, Some("one")).await?;
     let refused = stage.served.transition(|transition| matches!(transition, Transition::Refused { .. })).await?;
-    let Transition::Refused { key, unit, .. } = &refused else { unreachable!() };
-    ensure!(key.name.as_ref() == "m-bad" && unit.is_none(), "{refused:?}");
+    let Transition::Refused { key, part, .. } = &refused else { unreachable!() };
+    ensure!(key.name.as_ref() == "m-bad" && *part == Part::Whole, "{refused:?}");
     stage.stat("cluster_manager.active_clusters", 22).await?;
     Ok(())
 }

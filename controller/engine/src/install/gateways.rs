@@ -56,6 +56,7 @@ impl Engine {
                 }
             }
         }
+        self.touch_port_refusals(&name);
         self.listener_plans.insert(name, plans);
     }
 

@@ -68,6 +68,7 @@ impl Engine {
             };
             if !same {
                 fleet.set_host(&table, &name, body);
+                self.touch_port_refusals(&gateway);
             }
         }
         let key = (table, name);

@@ -9,5 +9,6 @@
 
 mod forget;
 mod property;
+mod refused;
 mod time;
 mod world;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use portolan_engine::{Engine, Event, Options, Output};
 use portolan_model::ir::Status;
-use portolan_model::{NamespacedName, ObjectKey};
-use portolan_proto::{Resource, ResourceKey};
+use portolan_model::{Kind, NamespacedName, ObjectKey};
+use portolan_proto::{Resource, ResourceKey, ResourceType};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
@@ -92,7 +92,7 @@ fn closed(engine: &Engine) -> Result<(), TestCaseError> {
             }
             if let portolan_proto::Content::Table(table) = resource.body.content() {
                 for cluster in table.clusters.keys().filter(|name| !name.starts_with("portolan/")) {
-                    let key = ResourceKey::new(portolan_proto::ResourceType::Cluster, Arc::clone(cluster));
+                    let key = ResourceKey::new(ResourceType::Cluster, Arc::clone(cluster));
                     prop_assert!(snapshot.get(&key).is_some(), "{} names {key} which is not there", resource.key);
                 }
             }
@@ -113,7 +113,14 @@ pub fn play(history: &[Edit], options: Options) -> Result<(), TestCaseError> {
         let (batch, later) = rest.split_at(size);
         rest = later;
         let events: Vec<_> = batch.iter().filter_map(|edit| world.edit(edit, &engine)).collect();
+        let any_taken = events.iter().any(|event| matches!(event, Event::Taken { .. }));
         mirror.apply(&engine.apply(events));
+        let forgotten = world.settle(&engine);
+        if !forgotten.is_empty() && !any_taken {
+            // It was right to forget them: nothing in the world as it is now calls for these contents.
+            let mut reminded = World { refused: &world.refused | &forgotten, ..world.clone() };
+            prop_assert!(reminded.settle(&reminded.fresh()) == forgotten, "forgotten although they count");
+        }
         step += 1;
         if step % 8 == 0 || rest.is_empty() {
             closed(&engine)?;
@@ -124,6 +131,7 @@ pub fn play(history: &[Edit], options: Options) -> Result<(), TestCaseError> {
     let mut emptied = world.fresh();
     emptied.apply(world.objects.keys().map(|key| Event::Object { key: key.clone(), object: None }));
     prop_assert_eq!(emptied.graph_size(), 0, "an empty world leaves something behind");
+    prop_assert_eq!(emptied.refused().count(), 0, "an empty world remembers what was refused");
     let again = engine.apply(world.events());
     prop_assert!(
         again.fleets.is_empty()
@@ -149,11 +157,14 @@ fn order_of_events_does_not_matter() {
     runner
         .run(&strategy, |(history, seed)| {
             let mut world = World::default();
-            let engine = world.engine(Options::default());
+            let mut engine = world.engine(Options::default());
             for edit in &history {
-                world.edit(edit, &engine);
+                engine.apply(world.edit(edit, &engine));
+                world.settle(&engine);
             }
-            let mut events = world.events();
+            // A content is refused after it was sent, so never before the objects that call for it.
+            let (refused, mut events): (Vec<_>, Vec<_>) =
+                world.events().into_iter().partition(|event| matches!(event, Event::Refused(_)));
             // Fisher-Yates with a linear congruential generator: any order will do, the same one each time.
             let mut random = seed;
             for index in (1..events.len()).rev() {
@@ -164,8 +175,53 @@ fn order_of_events_does_not_matter() {
             for event in events {
                 shuffled.apply([event]);
             }
+            shuffled.apply(refused.into_iter().rev());
             prop_assert_eq!(state(&shuffled, &world), state(&world.fresh(), &world));
             Ok(())
         })
         .unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Design invariant 9: "An HTTP listener does not change when a route or a policy on routes does." Nor does it when what a route leads
+/// to does, or when Envoy refuses any of that.
+#[test]
+fn a_change_of_a_route_leaves_all_listeners_alone() {
+    let listeners = |engine: &Engine| -> Vec<String> {
+        let of = |gateway| engine.snapshot(gateway).into_iter().flat_map(|it| it.of_kind(ResourceType::Listener));
+        let all = engine.fleets().flat_map(|gateway| of(gateway).map(move |resource| (gateway, resource)));
+        all.map(|(gateway, resource)| format!("{gateway} {} {}", resource.key, resource.version)).collect()
+    };
+    let compared = std::cell::Cell::new((0_usize, 0_usize));
+    let mut runner = TestRunner::new(config(worlds() / 4));
+    runner
+        .run(&history(), |history| {
+            let mut world = World::default();
+            let mut engine = world.engine(Options::default());
+            for edit in &history {
+                let Some(event) = world.edit(edit, &engine) else { continue };
+                let leaves_listeners = match &event {
+                    Event::Object { key, .. } => {
+                        key.kind.is_route()
+                            || matches!(
+                                key.kind,
+                                Kind::Service | Kind::EndpointSlice | Kind::Backend | Kind::BackendTLSPolicy
+                            )
+                    }
+                    Event::Refused(_) | Event::Taken { .. } | Event::Fleet { .. } => true,
+                    Event::Binding { .. } | Event::Time(_) => false,
+                };
+                let before = listeners(&engine);
+                let output = engine.apply([event]);
+                if leaves_listeners {
+                    prop_assert_eq!(&before, &listeners(&engine), "{:?}", edit);
+                    let (all, moved) = compared.get();
+                    let tables_moved = output.fleets.values().flatten().any(|it| it.key.kind == ResourceType::Route);
+                    compared.set((all + before.len(), moved + usize::from(tables_moved && before.len() > 3)));
+                }
+            }
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+    let (all, moved) = compared.get();
+    assert!(all > 0 && moved > 0, "nothing was compared: {all} listeners, {moved} changes of routes");
 }

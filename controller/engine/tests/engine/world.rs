@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use portolan_engine::{Engine, Event, Options, RefusedMatch};
+use portolan_engine::{Engine, Event, Options, Refused};
 use portolan_model::ir::Binding;
 use portolan_model::objects::*;
 use portolan_model::{CONTROLLER_NAME, GATEWAY_GROUP, Kind, Name, NamespacedName, ObjectKey};
-use portolan_proto::Content;
+use portolan_proto::{Content, Part, ResourceKey, ResourceType};
 use portolan_resolve::FleetState;
 
 /// Which object changes, and the choices that make its new value.
@@ -434,7 +434,7 @@ const KINDS: &[(Kind, usize, Build)] = &[
 ];
 
 /// What is not an object but takes part: bindings, what proxies said, what Envoy refused, the time.
-const OTHERS: usize = 3 + 3 + 2 + 3;
+const OTHERS: usize = 3 + 3 + 3 + 12;
 
 /// The number of slots that an edit can name.
 pub fn slots() -> usize {
@@ -442,12 +442,13 @@ pub fn slots() -> usize {
 }
 
 /// The world as the edits so far made it.
+#[derive(Clone)]
 pub struct World {
     pub now: i64,
     pub objects: BTreeMap<ObjectKey, Object>,
     pub bindings: BTreeMap<NamespacedName, Binding>,
     pub fleets: BTreeMap<NamespacedName, FleetState>,
-    pub refused: BTreeMap<(ObjectKey, u128), Arc<str>>,
+    pub refused: BTreeSet<Refused>,
 }
 
 impl Default for World {
@@ -457,7 +458,7 @@ impl Default for World {
             objects: BTreeMap::new(),
             bindings: BTreeMap::new(),
             fleets: BTreeMap::new(),
-            refused: BTreeMap::new(),
+            refused: BTreeSet::new(),
         }
     }
 }
@@ -505,14 +506,7 @@ impl World {
                 Some(Event::Binding { gateway: gateway(), binding: Some(binding) })
             }
             3..6 => {
-                let refused_ports =
-                    if choices.chance(3) { BTreeMap::from([(80, Arc::from("no"))]) } else { BTreeMap::new() };
-                let refused_secrets = if choices.chance(3) {
-                    BTreeMap::from([(NamespacedName::new(NAMESPACES[0], "cert-0"), Arc::from("no"))])
-                } else {
-                    BTreeMap::new()
-                };
-                let state = FleetState { programmed: choices.chance(2), refused_ports, refused_secrets };
+                let state = FleetState { programmed: choices.chance(2) };
                 self.fleets.insert(gateway(), state.clone());
                 Some(Event::Fleet { gateway: gateway(), state })
             }
@@ -521,14 +515,29 @@ impl World {
                 self.now = times[choices.pick(times.len())];
                 Some(Event::Time(self.now))
             }
+            9 => {
+                let listener = ResourceKey::new(ResourceType::Listener, choices.one(&["http/80", "https/443"]));
+                Some(Event::Taken { gateway: gateway(), listener })
+            }
             _ => {
-                let units = units(engine);
-                let (route, content) = units.get(choices.pick(units.len().max(1)))?.clone();
-                let text: Arc<str> = "refused".into();
-                self.refused.insert((route.clone(), content), Arc::clone(&text));
-                Some(Event::Refused(RefusedMatch { content, route, text: Some(text) }))
+                // First the kind, since there are more matches than all else together.
+                let refusable = refusable(engine);
+                let kinds: BTreeSet<&str> = refusable.iter().map(|(kind, _)| *kind).collect();
+                let kind = *kinds.iter().nth(choices.pick(kinds.len().max(1)))?;
+                let of_kind: Vec<_> = refusable.iter().filter(|(other, _)| *other == kind).collect();
+                let (_, refused) = of_kind.get(choices.pick(of_kind.len().max(1)))?;
+                self.refused.insert(refused.clone());
+                Some(Event::Refused(refused.clone()))
             }
         }
+    }
+
+    /// Drops the refusals that the engine has forgotten. Returns them.
+    pub fn settle(&mut self, engine: &Engine) -> BTreeSet<Refused> {
+        let counts: BTreeSet<Refused> = engine.refused().collect();
+        let forgotten = self.refused.difference(&counts).cloned().collect();
+        self.refused = counts;
+        forgotten
     }
 
     /// The events that make this world out of nothing.
@@ -541,9 +550,7 @@ impl World {
             .map(|(gateway, binding)| Event::Binding { gateway: gateway.clone(), binding: Some(binding.clone()) });
         let fleets =
             self.fleets.iter().map(|(gateway, state)| Event::Fleet { gateway: gateway.clone(), state: state.clone() });
-        let refused = self.refused.iter().map(|((route, content), text)| {
-            Event::Refused(RefusedMatch { content: *content, route: route.clone(), text: Some(Arc::clone(text)) })
-        });
+        let refused = self.refused.iter().cloned().map(Event::Refused);
         objects.chain(bindings).chain(fleets).chain(refused).chain([Event::Time(self.now)]).collect()
     }
 
@@ -555,24 +562,38 @@ impl World {
     }
 }
 
-/// Everything in force that Envoy could refuse: route and content.
-fn units(engine: &Engine) -> Vec<(ObjectKey, u128)> {
-    let resources =
-        engine.fleets().filter_map(|gateway| engine.snapshot(gateway)).flat_map(portolan_proto::Snapshot::iter);
-    let mut units = Vec::new();
-    for resource in resources {
-        let Content::Table(table) = resource.body.content() else { continue };
-        for unit in table.hosts.values().flat_map(|host| host.routes.iter()) {
-            let Some(kind) = Kind::find(GATEWAY_GROUP, &unit.origin.kind).filter(|kind| kind.is_route()) else {
-                continue;
+/// Everything in force that Envoy could refuse, with a word for its kind.
+pub fn refusable(engine: &Engine) -> Vec<(&'static str, Refused)> {
+    let mut all = Vec::new();
+    for gateway in engine.fleets() {
+        for resource in engine.snapshot(gateway).into_iter().flat_map(portolan_proto::Snapshot::iter) {
+            let mut part = |kind, part: Part, origins: &[portolan_proto::Origin]| {
+                let refused = Refused::attribute(gateway, &resource.key, resource.version, &part, origins, "refused");
+                all.extend(refused.into_iter().map(|refused| (kind, refused)));
             };
-            let route = NamespacedName::new(Arc::clone(&unit.origin.namespace), Arc::clone(&unit.origin.name));
-            units.push((ObjectKey::new(kind, route), unit.version.0));
+            if resource.is_held() {
+                continue;
+            }
+            let kind = match resource.key.kind {
+                ResourceType::Cluster => "cluster",
+                ResourceType::Endpoints => "endpoints",
+                ResourceType::Secret => "secret",
+                ResourceType::Route => "table",
+                _ => "listener",
+            };
+            part(kind, Part::Whole, &resource.origins);
+            let Content::Table(table) = resource.body.content() else { continue };
+            for host in table.hosts.values() {
+                part("host", Part::Host(Arc::clone(&host.name), host.version), &[]);
+                for unit in host.routes.iter().filter(|unit| &*unit.origin.kind != "Gateway") {
+                    part("match", Part::Unit(unit.version), std::slice::from_ref(&unit.origin));
+                }
+            }
         }
     }
-    units.sort_unstable();
-    units.dedup();
-    units
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// Everything that can be seen of an engine, as text.
@@ -595,6 +616,7 @@ pub fn state(engine: &Engine, world: &World) -> Vec<String> {
             }
         }
     }
+    lines.extend(engine.refused().map(|refused| format!("{refused:?}")));
     for key in world.objects.keys() {
         lines.push(format!("status {key} {:?}", engine.status(key)));
     }

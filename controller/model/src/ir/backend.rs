@@ -21,6 +21,9 @@ pub enum BackendView {
     Found {
         /// What the Service port's `appProtocol` (or Backend's `appProtocols`) says
         protocol: UpstreamProtocol,
+        /// The protocols of clusters that Envoy refused, as they are now or with the endpoints that they have now, and its text:
+        /// routes that need one of these cannot use the backend
+        refused: Vec<(UpstreamProtocol, Arc<str>)>,
     },
     /// `ResolvedRefs=False/BackendNotFound`, with what is missing
     NotFound(Arc<str>),
@@ -54,6 +57,25 @@ impl ClusterKey {
         let kind = if *kind == Kind::Service { "service" } else { "backend" };
         let protocol = if self.protocol == UpstreamProtocol::Http2 { "http2" } else { "http1" };
         format!("{kind}/{}/{}/{port}/{protocol}", name.namespace, name.name)
+    }
+
+    /// The key that has this [`ClusterKey::resource_name`]; `None` where none has.
+    #[must_use]
+    pub fn of_resource(name: &str) -> Option<Self> {
+        let parts: Vec<&str> = name.split('/').collect();
+        let [kind, namespace, name, port, protocol] = parts[..] else { return None };
+        let kind = match kind {
+            "service" => Kind::Service,
+            "backend" => Kind::Backend,
+            _ => return None,
+        };
+        let protocol = match protocol {
+            "http1" => UpstreamProtocol::Http1,
+            "http2" => UpstreamProtocol::Http2,
+            _ => return None,
+        };
+        let backend = BackendId { kind, name: NamespacedName::new(namespace, name), port: port.parse().ok()? };
+        Some(Self { backend, protocol })
     }
 }
 
@@ -98,4 +120,23 @@ pub struct EndpointPlan {
 pub enum EndpointAddress {
     Socket(IpAddr, u16),
     Unix(Name),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_is_found_by_its_resource() {
+        for (kind, port, protocol) in
+            [(Kind::Service, 8080, UpstreamProtocol::Http1), (Kind::Backend, 0, UpstreamProtocol::Http2)]
+        {
+            let backend = BackendId { kind, name: NamespacedName::new("shop", "cart.v1"), port };
+            let key = ClusterKey { backend, protocol };
+            assert_eq!(ClusterKey::of_resource(&key.resource_name()), Some(key));
+        }
+        for other in ["portolan/invalid", "service/a/b/c/http1", "pod/a/b/1/http1", "service/a/b/1/http3"] {
+            assert_eq!(ClusterKey::of_resource(other), None, "{other}");
+        }
+    }
 }

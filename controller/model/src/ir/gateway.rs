@@ -122,6 +122,18 @@ impl TableId {
             Some(server) => format!("https/{}/{server}", self.port),
         }
     }
+
+    /// The table of a Gateway that has this [`TableId::resource_name`]; `None` where none has.
+    #[must_use]
+    pub fn of_resource(gateway: NamespacedName, name: &str) -> Option<Self> {
+        let parts: Vec<&str> = name.split('/').collect();
+        let (port, server) = match parts[..] {
+            ["http", port] => (port, None),
+            ["https", port, server] => (port, Some(Name::from(server))),
+            _ => return None,
+        };
+        Some(Self { gateway, port: port.parse().ok()?, server })
+    }
 }
 
 /// One socket of a Gateway: everything that Envoy's Listener needs. HTTP and HTTPS; other protocols have none yet.
@@ -169,5 +181,22 @@ impl std::fmt::Debug for SecretState {
             Self::Usable { .. } => "Usable",
             Self::Held => "Held",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_found_by_its_resource() {
+        let gateway = || NamespacedName::new("infra", "edge");
+        for server in [None, Some(Name::from("*")), Some("*.shop.test".into())] {
+            let table = TableId { gateway: gateway(), port: 443, server };
+            assert_eq!(TableId::of_resource(gateway(), &table.resource_name()), Some(table));
+        }
+        for other in ["portolan/probe", "http/no", "http/80/x", "https/443"] {
+            assert_eq!(TableId::of_resource(gateway(), other), None, "{other}");
+        }
     }
 }

@@ -5,10 +5,9 @@ use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
-use portolan_engine::RefusedMatch;
-use portolan_model::{Kind, NamespacedName, ObjectKey};
-use portolan_proto::{Change, Origin, ResourceKey, ResourceType};
-use portolan_resolve::FleetState;
+use portolan_fleet::{Fleet, gateway_of};
+use portolan_model::{NamespacedName, ObjectKey};
+use portolan_proto::{Origin, ResourceKey};
 use portolan_standalone::control_plane::{ControlPlane, Effects, Happening};
 use portolan_standalone::directory::Update;
 use portolan_standalone::envoy::ports;
@@ -44,8 +43,6 @@ pub struct Pilot {
     times: Times,
     /// By object, the conditions that say that something is wrong
     problems: BTreeMap<ObjectKey, Vec<Finding>>,
-    /// Position of each fleet's log behind the last change of a listener
-    listeners_at: BTreeMap<NamespacedName, u64>,
     /// Where each Gateway is said to listen
     announced: BTreeMap<NamespacedName, Vec<String>>,
     open: bool,
@@ -68,7 +65,6 @@ impl Pilot {
             narrator,
             times,
             problems: BTreeMap::new(),
-            listeners_at: BTreeMap::new(),
             announced: BTreeMap::new(),
             open: false,
             ready: false,
@@ -107,7 +103,7 @@ impl Pilot {
                     findings.arisen.extend(changes.arisen);
                     findings.cleared.extend(changes.cleared);
                 }
-                Message::Transition(transition) => self.hear(transition, &mut happenings),
+                Message::Transition(transition) => happenings.push(self.hear(transition)),
                 Message::Query(answer) => {
                     self.advance(std::mem::take(&mut happenings), std::mem::take(&mut findings));
                     answer(self);
@@ -137,16 +133,12 @@ impl Pilot {
     fn publish(&mut self, effects: Effects, findings: &mut FindingChanges) {
         let Effects { changes, removed, statuses, rebound } = effects;
         for (gateway, changes) in changes {
-            let listeners = changes.iter().any(|change: &Change| change.key.kind == ResourceType::Listener);
-            let position = self.server.publish(&fleet_name(&gateway), changes);
-            if listeners {
-                self.listeners_at.insert(gateway, position);
-            }
+            let position = self.server.publish(&fleet_name(&gateway), changes.clone());
+            self.plane.published(&gateway, &changes, position);
         }
         // A batch is one moment: a Gateway that is deleted and made again in it is not among them.
         for gateway in removed {
             self.server.remove_fleet(&fleet_name(&gateway));
-            self.listeners_at.remove(&gateway);
             self.announced.remove(&gateway);
             self.order(Order::Remove(gateway));
         }
@@ -169,57 +161,12 @@ impl Pilot {
         }
     }
 
-    fn hear(&mut self, transition: Transition, happenings: &mut Vec<Happening>) {
-        match transition {
-            Transition::Acked { fleet, position, .. } => {
-                let gateway = gateway_of(&fleet);
-                if self.listeners_at.get(&gateway).is_some_and(|listeners| *listeners <= position) {
-                    self.turn(gateway, happenings, |state| state.programmed = true);
-                }
-            }
-            Transition::Refused { fleet, key, unit, origins, text, .. } => {
-                let gateway = gateway_of(&fleet);
-                let text = text.trim();
-                self.narrator.trouble(&refusal(&gateway, &key, &origins, text));
-                if let Some(unit) = unit {
-                    let routes = origins.iter().filter_map(route_of);
-                    let refused = |route| RefusedMatch { content: unit.0, route, text: Some(text.into()) };
-                    happenings.extend(routes.map(|route| Happening::Refused(refused(route))));
-                } else {
-                    self.turn(gateway, happenings, |state| {
-                        if let Some(port) = port_of(&key) {
-                            state.refused_ports.insert(port, text.into());
-                        } else if let Some(secret) = secret_of(&key) {
-                            state.refused_secrets.insert(secret, text.into());
-                        }
-                    });
-                }
-            }
-            Transition::RefusalCleared { fleet, key } => {
-                self.turn(gateway_of(&fleet), happenings, |state| {
-                    if let Some(port) = port_of(&key) {
-                        state.refused_ports.remove(&port);
-                    } else if let Some(secret) = secret_of(&key) {
-                        state.refused_secrets.remove(&secret);
-                    }
-                });
-            }
-            Transition::StreamOpened { .. } | Transition::StreamClosed { .. } => {}
+    /// Tells people what a proxy refuses; what follows from that is up to the control plane.
+    fn hear(&self, transition: Transition) -> Happening {
+        if let Transition::Refused { fleet, key, origins, text, .. } = &transition {
+            self.narrator.trouble(&refusal(&gateway_of(fleet), key, origins, text.trim()));
         }
-    }
-
-    /// Changes the state of a fleet, which other messages of the batch may have changed before.
-    fn turn(&self, gateway: NamespacedName, happenings: &mut Vec<Happening>, change: impl FnOnce(&mut FleetState)) {
-        let newest = happenings.iter().rev().find_map(|happening| match happening {
-            Happening::Fleet { gateway: other, state } if *other == gateway => Some(state.clone()),
-            _ => None,
-        });
-        let before = newest.unwrap_or_else(|| self.plane.state(&gateway));
-        let mut state = before.clone();
-        change(&mut state);
-        if state != before {
-            happenings.push(Happening::Fleet { gateway, state });
-        }
+        Happening::Transition(transition)
     }
 
     /// The gate is open: what is programmed may be announced.
@@ -296,31 +243,7 @@ impl Pilot {
 
 /// The fleet of a Gateway.
 pub fn fleet_name(gateway: &NamespacedName) -> FleetName {
-    FleetName::new(gateway.to_string())
-}
-
-fn gateway_of(fleet: &FleetName) -> NamespacedName {
-    let (namespace, name) = fleet.0.split_once('/').unwrap_or(("", &fleet.0));
-    NamespacedName::new(namespace, name)
-}
-
-fn route_of(origin: &Origin) -> Option<ObjectKey> {
-    let kind = Kind::ALL.into_iter().find(|kind| kind.as_str() == &*origin.kind && kind.is_route())?;
-    Some(ObjectKey::new(kind, NamespacedName::new(origin.namespace.clone(), origin.name.clone())))
-}
-
-/// The port of a listener by its resource's name, `http/80`, as the Gateway wrote it.
-fn port_of(key: &ResourceKey) -> Option<u16> {
-    if key.kind != ResourceType::Listener {
-        return None;
-    }
-    key.name.rsplit('/').next()?.parse().ok()
-}
-
-/// The Secret behind a certificate, by its resource's name.
-fn secret_of(key: &ResourceKey) -> Option<NamespacedName> {
-    let (namespace, name) = key.name.split_once('/').filter(|_| key.kind == ResourceType::Secret)?;
-    Some(NamespacedName::new(namespace, name))
+    Fleet::of(gateway.clone()).server_name()
 }
 
 /// What Envoy refused, and what to do where that is known.

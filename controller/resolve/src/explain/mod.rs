@@ -14,7 +14,7 @@ use portolan_model::ir::{
 };
 use portolan_model::{Kind, Name, NamespacedName, ObjectKey};
 
-use crate::{World, backend, endpoints, host, hostname, listener};
+use crate::{RefusedPlace, World, backend, endpoints, host, hostname, listener};
 
 /// A request as a client sends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -209,7 +209,22 @@ impl Walk<'_> {
         self.host(&plan, &wanted, &normalised.path)
     }
 
+    /// The object that says so, where Envoy refused everything under a hostname, or its whole table.
+    fn refused_host(&self, plan: &HostPlan) -> Option<ObjectKey> {
+        let port_refusals = self.world.port_refusals(&self.request.gateway);
+        if port_refusals.iter().any(|refusal| refusal.table.as_ref() == Some(&plan.table)) {
+            return Some(self.gateway());
+        }
+        let place = RefusedPlace::Host(plan.table.clone(), Name::clone(&plan.host));
+        let mut objects = plan.routes.iter().map(|route| route.route.clone()).chain([self.gateway()]);
+        objects.find(|object| self.world.refusals(object).iter().any(|refusal| refusal.place == place))
+    }
+
     fn host(&mut self, plan: &HostPlan, wanted: &str, path: &str) -> Outcome {
+        if let Some(object) = self.refused_host(plan) {
+            self.step(object, "", format!("Envoy refused what is served for {}: it answers 500", plan.host));
+            return self.respond(500);
+        }
         let found = plan.routes.iter().find_map(|route| Some((route, matching::taken(route, self.request, path)?)));
         let Some((route, taken)) = found else {
             let text = match plan.otherwise {
@@ -241,8 +256,8 @@ impl Walk<'_> {
             matched: route.matched,
             hostname: route.via.clone(),
         });
-        if self.world.refusals(&route.route).iter().any(|it| it.rule == route.rule.index && it.matched == route.matched)
-        {
+        let place = RefusedPlace::Match { rule: route.rule.index, matched: route.matched };
+        if self.world.refusals(&route.route).iter().any(|refusal| refusal.place == place) {
             self.step(route.route.clone(), rule, "Envoy refused this match: it answers 500");
             return self.respond(500);
         }

@@ -197,8 +197,8 @@ fn the_wrong_connection_is_told() {
 fn what_envoy_refused_answers_500() {
     let mut world = world();
     let route = portolan_model::ObjectKey::new(portolan_model::Kind::HTTPRoute, NamespacedName::new("ns", "r"));
-    let refusal = crate::Refusal { rule: 0, matched: 0, text: "no".into() };
-    world.refusals.insert(route.clone(), vec![refusal]);
+    let place = crate::RefusedPlace::Match { rule: 0, matched: 0 };
+    world.refusals.insert(route.clone(), vec![crate::Refusal { place, text: "no".into() }]);
     let explanation = explain(&world, &request("GET http://a.test/api", &[]));
     assert_eq!(explanation.outcome, Outcome::Respond { status: 500, grpc_status: None });
     let Some(portolan_model::ir::Status::Route { parents }) = crate::status::route(&world, &route) else { panic!() };
@@ -206,4 +206,32 @@ fn what_envoy_refused_answers_500() {
         parents[0].conditions.iter().find(|it| it.kind == portolan_model::ConditionType::PartiallyInvalid).unwrap();
     assert!(partial.message.contains("Envoy refused spec.rules[0].matches[0]: no"), "{}", partial.message);
     assert!(parents[0].conditions[0].status, "Accepted does not depend on a proxy");
+
+    // "maxLength: 32768" of a condition's message: many long texts are cut short.
+    let place = crate::RefusedPlace::Match { rule: 0, matched: 0 };
+    let refusal = crate::Refusal { place, text: "x".repeat(4096).into() };
+    world.refusals.insert(route.clone(), vec![refusal; 32]);
+    let Some(portolan_model::ir::Status::Route { parents }) = crate::status::route(&world, &route) else { panic!() };
+    let longest = parents[0].conditions.iter().map(|condition| condition.message.len()).max().unwrap();
+    assert!((20_000..32_768).contains(&longest), "{longest}");
+    let last = parents[0].conditions.last().unwrap();
+    assert!(last.message.ends_with("; and 26 more"));
+
+    // A hostname, and a whole table.
+    let answers_500 = |world: &TestWorld| {
+        explain(world, &request("GET http://a.test/api", &[])).outcome
+            == Outcome::Respond { status: 500, grpc_status: None }
+    };
+    let gateway = request("GET http://a.test/api", &[]).gateway;
+    let table = |port| portolan_model::ir::TableId { gateway: gateway.clone(), port, server: None };
+    for (port, refused) in [(80, true), (81, false)] {
+        let place = crate::RefusedPlace::Host(table(port), "a.test".into());
+        world.refusals.insert(route.clone(), vec![crate::Refusal { place, text: "no".into() }]);
+        assert_eq!(answers_500(&world), refused, "{port}");
+    }
+    world.refusals.clear();
+    assert!(!answers_500(&world));
+    let refusal = crate::PortRefusal { port: 80, table: Some(table(80)), text: "no".into() };
+    world.refused_ports.insert(gateway.clone(), vec![refusal]);
+    assert!(answers_500(&world));
 }

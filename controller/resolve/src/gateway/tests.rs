@@ -72,12 +72,14 @@ fn a_plain_gateway_is_programmed_once_a_proxy_has_it() {
     world.bindings.insert(name(), None);
     assert_eq!(gateway_conditions(&world)[1], "Programmed=False/AddressNotAssigned");
 
-    let refused =
-        FleetState { programmed: true, refused_ports: [(80, "in use".into())].into(), ..FleetState::default() };
-    world.fleets.insert(name(), refused);
+    world.fleets.clear();
     world.bindings.clear();
-    assert_eq!(gateway_conditions(&world)[1], "Programmed=False/Invalid");
-    assert_eq!(listeners(&world)[0].1[1], "Programmed=False/Invalid");
+    let table = portolan_model::ir::TableId { gateway: name(), port: 80, server: None };
+    for table in [None, Some(table)] {
+        world.refused_ports.insert(name(), vec![crate::PortRefusal { port: 80, table, text: "in use".into() }]);
+        assert_eq!(gateway_conditions(&world)[1], "Programmed=False/Invalid");
+        assert_eq!(listeners(&world)[0].1[1], "Programmed=False/Invalid");
+    }
 
     let unusable =
         portolan_model::ir::Binding { unusable: vec![("192.0.2.1".into(), "not here".into())], ..Default::default() };
@@ -295,19 +297,32 @@ fn a_certificate_that_envoy_refuses_is_named() {
 ";
     let secrets = ["refused", "good"].map(|name| certificate("ns", name, &["a.test"])).concat();
     let mut world = world(&format!("{}{secrets}", gateway(spec)));
-    let refuse = |names: &[&str]| FleetState {
-        programmed: true,
-        refused_secrets: names.iter().map(|name| (NamespacedName::new("ns", *name), "mismatch".into())).collect(),
-        ..FleetState::default()
+    let refuse = |names: &[&str]| -> std::collections::BTreeMap<_, std::sync::Arc<str>> {
+        names.iter().map(|name| (NamespacedName::new("ns", *name), "mismatch".into())).collect()
     };
-    world.fleets.insert(name(), refuse(&["refused", "of-another-gateway"]));
+    world.refused_secrets = refuse(&["refused", "of-another-gateway"]);
     assert_eq!(gateway_conditions(&world)[1], "Programmed=True/Programmed");
     let programmed: Vec<_> = listeners(&world).into_iter().map(|(_, conditions)| conditions[1].clone()).collect();
     assert_eq!(programmed, ["Programmed=False/Invalid", "Programmed=True/Programmed"]);
     let Some(Status::Gateway { listeners, .. }) = status::gateway(&world, &name()) else { panic!("no status") };
     assert_eq!(&*listeners[0].conditions[1].message, "Envoy refused the certificate of Secret ns/refused: mismatch");
 
-    world.fleets.insert(name(), refuse(&["refused", "good"]));
+    world.refused_secrets = refuse(&["refused", "good"]);
+    assert_eq!(gateway_conditions(&world)[1], "Programmed=False/Invalid");
+}
+
+#[test]
+fn a_route_table_that_envoy_refuses_concerns_its_own_listener() {
+    let spec = "
+  listeners:
+  - {name: a, port: 443, protocol: HTTPS, hostname: a.test, tls: {certificateRefs: [{name: good}]}}
+  - {name: b, port: 443, protocol: HTTPS, hostname: b.test, tls: {certificateRefs: [{name: good}]}}
+";
+    let mut world = world(&format!("{}{}", gateway(spec), certificate("ns", "good", &["a.test"])));
+    let table = portolan_model::ir::TableId { gateway: name(), port: 443, server: Some("b.test".into()) };
+    world.refused_ports.insert(name(), vec![crate::PortRefusal { port: 443, table: Some(table), text: "no".into() }]);
+    let programmed: Vec<_> = listeners(&world).into_iter().map(|(_, conditions)| conditions[1].clone()).collect();
+    assert_eq!(programmed, ["Programmed=True/Programmed", "Programmed=False/Invalid"]);
     assert_eq!(gateway_conditions(&world)[1], "Programmed=False/Invalid");
 }
 

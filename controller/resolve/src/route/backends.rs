@@ -73,8 +73,9 @@ pub(super) fn look_up(
 ) -> Result<ClusterKey, Finding> {
     let prefixed = |finding: Finding| Finding::new(finding.reason, format!("{field}: {}", finding.message));
     let backend = identify(context, target, port).map_err(prefixed)?;
-    let protocol = match &*context.world.backend_view(&backend) {
-        BackendView::Found { protocol } => *protocol,
+    let view = context.world.backend_view(&backend);
+    let (protocol, refused) = match &*view {
+        BackendView::Found { protocol, refused } => (*protocol, refused),
         BackendView::NotFound(message) => return Err(prefixed(Finding::new(Reason::BackendNotFound, &**message))),
         BackendView::UnsupportedProtocol(message) => {
             return Err(prefixed(Finding::new(Reason::UnsupportedProtocol, &**message)));
@@ -89,6 +90,10 @@ pub(super) fn look_up(
         (Kind::GRPCRoute, _) | (_, UpstreamProtocol::Http2) => UpstreamProtocol::Http2,
         _ => UpstreamProtocol::Http1,
     };
+    if let Some((_, text)) = refused.iter().find(|(other, _)| *other == protocol) {
+        let message = format!("Envoy refused the cluster of {} {}: {text}", backend.kind, backend.name);
+        return Err(prefixed(Finding::new(Reason::UnsupportedValue, message)));
+    }
     Ok(ClusterKey { backend, protocol })
 }
 

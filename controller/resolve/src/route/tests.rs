@@ -461,3 +461,30 @@ fn fields_without_effect_are_named() {
         assert!(text.contains(field), "{text}");
     }
 }
+
+#[test]
+fn a_cluster_that_envoy_refuses_makes_its_backend_invalid() {
+    let route = manifest(
+        "HTTPRoute",
+        "ns",
+        "  parentRefs: [{name: g, sectionName: http}]
+  rules:
+  - {backendRefs: [{name: web, port: 80}, {name: web, port: 81}]}
+  - {backendRefs: [{name: web, port: 80}]}",
+    );
+    let mut world = TestWorld::read(&format!("{CLASS}{BASE}{route}")).unwrap();
+    let backend =
+        |port| portolan_model::ir::BackendId { kind: Kind::Service, name: NamespacedName::new("ns", "web"), port };
+    let cluster = |port, protocol| portolan_model::ir::ClusterKey { backend: backend(port), protocol };
+    use portolan_model::ir::UpstreamProtocol::{Http1, Http2};
+    // Of port 81 no HTTP/1 cluster is used.
+    world.refused_clusters = [(cluster(80, Http1), "no".into()), (cluster(81, Http1), "unused".into())].into();
+    let view = world.route_view(&ObjectKey::new(Kind::HTTPRoute, NamespacedName::new("ns", "r"))).unwrap();
+    assert_eq!(conditions(&view), ["Accepted=True/Accepted", "ResolvedRefs=False/UnsupportedValue"]);
+    let text = message(&view, "ResolvedRefs");
+    assert!(text.contains("spec.rules[0].backendRefs[0]: Envoy refused the cluster of Service ns/web: no"), "{text}");
+    assert!(!text.contains("unused"), "{text}");
+    let targets: Vec<_> = forward(&view.rules[0]).backends.iter().map(|backend| backend.target.clone()).collect();
+    assert_eq!(targets, [WeightedTarget::Invalid, WeightedTarget::Cluster(cluster(81, Http2))]);
+    assert_eq!(view.rules[1].action, RuleAction::Respond(500));
+}

@@ -10,3 +10,4 @@
 
 mod directory;
 mod envoy;
+mod refusals;

@@ -62,7 +62,7 @@ impl Bench {
     }
 
     pub(super) fn with(limits: Limits, changes: Vec<Change>) -> Self {
-        let mut fleet = Fleet::new(Arc::new(limits));
+        let mut fleet = Fleet::new(Arc::new(limits), 0);
         fleet.publish(changes);
         fleet.open(ID);
         Self { fleet, now: Instant::now() }

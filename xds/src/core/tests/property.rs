@@ -142,7 +142,7 @@ impl Run {
     fn new(refuses: bool) -> Self {
         let limits = Limits { response_bytes: 40, ..Limits::default() };
         let mut run = Self {
-            fleet: Fleet::new(Arc::new(limits)),
+            fleet: Fleet::new(Arc::new(limits), 0),
             client: Client::default(),
             stream: 0,
             current: BTreeMap::new(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use portolan_proto::ResourceType::{Cluster, Listener, Route, Scope, Secret};
 use portolan_proto::envoy::route;
-use portolan_proto::{Body, Content, DeltaResponse, HostTable, Origin, Resource, Unit, Version, VirtualHostBody};
+use portolan_proto::{Body, Content, DeltaResponse, HostTable, Origin, Part, Resource, Unit, Version, VirtualHostBody};
 use prost::Message;
 
 use super::client::*;
@@ -13,12 +13,16 @@ use crate::core::stream::StreamState;
 use crate::transition::StreamId;
 use portolan_proto::PROBE_TABLE;
 
-/// (resource, unit, text) of each culprit told of.
+/// (resource, version of the part, text) of each culprit told of.
 fn refused(bench: &mut Bench) -> Vec<(String, Option<Version>, String)> {
     let events = bench.events().into_iter();
+    let version = |part| match part {
+        Part::Whole => None,
+        Part::Host(_, version) | Part::Unit(version) => Some(version),
+    };
     events
         .filter_map(|event| match event {
-            Event::Refused { key, unit, text, .. } => Some((key.name.to_string(), unit, text)),
+            Event::Refused { key, part, text, .. } => Some((key.name.to_string(), version(part), text)),
             _ => None,
         })
         .collect()
@@ -271,6 +275,34 @@ fn what_only_the_live_table_makes_fail_is_told_as_a_whole() {
     let live_only = |table: &route::RouteConfiguration| (table.name == "t").then(|| "no".to_string());
     answer_tables(&mut bench, ID, first, &live_only);
     assert_eq!(refused(&mut bench), [("t".into(), None, "no".into())]);
+}
+
+/// The hosts that changed, by name, as they are told of where nothing more is known.
+fn presumed(bench: &mut Bench) -> Vec<String> {
+    let events = bench.events().into_iter();
+    events
+        .filter_map(|event| match event {
+            Event::Refused { part: Part::Host(name, _), .. } => Some(name.to_string()),
+            Event::Refused { part, .. } => Some(format!("{part:?}")),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn hosts_that_were_accepted_are_not_blamed_with_a_table_in_which_no_culprit_is_found() {
+    // With a probe, which passes everything, and without one.
+    for names in [&["t", PROBE_TABLE][..], &["t"]] {
+        let mut bench = Bench::new(vec![set(table(1, &hosts(5)))]);
+        let first = bench.request(subscribe(Route, names));
+        answer_tables(&mut bench, ID, first, &|_| None);
+        let mut changed = hosts(6);
+        changed[2].1.push("new".into());
+        let next = bench.publish(vec![set(table(2, &changed))]);
+        let live_only = |table: &route::RouteConfiguration| (table.name == "t").then(|| "no".to_string());
+        answer_tables(&mut bench, ID, next, &live_only);
+        assert_eq!(presumed(&mut bench), ["h02", "h05"], "{names:?}");
+    }
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use portolan_model::read;
+use portolan_model::{Kind, read};
+use portolan_proto::{Part, ResourceType};
 use portolan_standalone::binding::BindingOptions;
 use portolan_standalone::directory::Applied;
 use prometheus_client::registry::Registry;
@@ -68,26 +69,31 @@ fn words_of_one_batch_about_one_fleet_add_up() {
     pilot.take(vec![written(&format!("{CLASS}---{GATEWAY}"))]);
     let fleet = fleet_name(&web().name);
     let listener = |port: u16| ResourceKey::new(ResourceType::Listener, format!("http/{port}"));
+    let version = |pilot: &Pilot, port| {
+        pilot.plane().engine().snapshot(&web().name).unwrap().get(&listener(port)).unwrap().version
+    };
+    let versions = [80, 8080].map(|port| (port, version(&pilot, port)));
     let refused = |port| {
         Message::Transition(Transition::Refused {
             fleet: fleet.clone(),
             key: listener(port),
-            version: None,
-            unit: None,
+            version: versions.iter().find(|(other, _)| *other == port).map(|(_, version)| *version),
+            part: Part::Whole,
             origins: Vec::new(),
             text: "cannot bind".into(),
         })
     };
+    let refusals =
+        |pilot: &Pilot| -> Vec<u128> { pilot.plane().engine().refused().map(|refused| refused.content).collect() };
     let acked = Transition::Acked { fleet: fleet.clone(), position: u64::MAX, first: true };
     pilot.take(vec![refused(80), Message::Transition(acked), refused(8080)]);
-    let state = pilot.plane().state(&web().name);
-    assert!(state.programmed);
-    assert_eq!(state.refused_ports.keys().copied().collect::<Vec<_>>(), [80, 8080]);
+    assert!(pilot.plane().state(&web().name).programmed);
+    assert_eq!(refusals(&pilot).len(), 2);
     // One is taken back, in one batch with the other's coming again.
     let cleared = Transition::RefusalCleared { fleet: fleet.clone(), key: listener(80) };
     pilot.take(vec![refused(8080), Message::Transition(cleared)]);
-    let state = pilot.plane().state(&web().name);
-    assert_eq!((state.programmed, state.refused_ports.keys().copied().collect::<Vec<_>>()), (true, vec![8080]));
+    assert!(pilot.plane().state(&web().name).programmed);
+    assert_eq!(refusals(&pilot), [versions[1].1.0]);
 }
 
 #[test]
