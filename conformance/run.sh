@@ -33,7 +33,6 @@ die() { echo "conformance: $*" >&2; exit 1; }
 : "${OUT:=${XDG_CACHE_HOME:-$HOME/.cache}/portolan/conformance}"
 case "$CHANNEL" in standard | experimental) ;; *) die "CHANNEL=$CHANNEL: the Gateway API has the channels standard and experimental" ;; esac
 cluster=conformance/cluster/cluster
-release=portolan
 version=v$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 api=$(awk '$1 == "sigs.k8s.io/gateway-api" { print $2; exit }' conformance/go.mod)
 folder=conformance/reports/${api%.*} # as upstream names them
@@ -70,17 +69,24 @@ fi
 install() {
   local arguments=(--set "image=${IMAGE:-localhost/portolan:dev}")
   if [ -z "$IMAGE" ]; then
-    hack/image.sh "$OUT/portolan.tar"
-    [ -z "$own" ] || $cluster load "$OUT/portolan.tar" >"$OUT/load.log"
+    hack/image.sh "$OUT/portolan.tar" || return
     say "image: $(($(stat -c %s "$OUT/portolan.tar") >> 20)) MiB"
+    if [ -n "$own" ]; then $cluster load "$OUT/portolan.tar" >"$OUT/load.log" || return; fi
   fi
-  [ -z "$own" ] || : "${PROXY_IMAGE:=localhost/envoy:1}"
-  [ -z "$PROXY_IMAGE" ] || arguments+=(--set "proxyImage=$PROXY_IMAGE")
-  at "$helm" upgrade --install portolan-crds charts/portolan-crds --namespace "$NAMESPACE" --create-namespace --wait >"$OUT/helm.log"
+  if [ -n "$own" ]; then : "${PROXY_IMAGE:=localhost/envoy:1}"; fi
+  if [ -n "$PROXY_IMAGE" ]; then arguments+=(--set "proxyImage=$PROXY_IMAGE"); fi
+  at "$helm" upgrade --install portolan-crds charts/portolan-crds --namespace "$NAMESPACE" --create-namespace --wait >"$OUT/helm.log" 2>&1 || return
+  local before
+  before=$(at "$helm" status portolan --namespace "$NAMESPACE" 2>/dev/null) || true
   # Word splitting is meant.
   # shellcheck disable=SC2086
-  at "$helm" upgrade --install $release charts/portolan --namespace "$NAMESPACE" --set replicas=2 "${arguments[@]}" \
-    $HELM_ARGUMENTS --wait --timeout 2m >>"$OUT/helm.log"
+  at "$helm" upgrade --install portolan charts/portolan --namespace "$NAMESPACE" --set replicas=2 "${arguments[@]}" \
+    $HELM_ARGUMENTS --wait --timeout 2m >>"$OUT/helm.log" 2>&1 || return
+  # Pods of an earlier run have an image of the same name.
+  if [ -n "$before" ]; then
+    at kubectl -n "$NAMESPACE" rollout restart deployment -l app.kubernetes.io/name=portolan >>"$OUT/helm.log" 2>&1 || return
+    at kubectl -n "$NAMESPACE" rollout status deployment -l app.kubernetes.io/name=portolan --timeout=2m >>"$OUT/helm.log" 2>&1 || return
+  fi
   say "chart installed, two replicas"
 }
 
@@ -219,6 +225,9 @@ TZ=UTC at "$suite" "${arguments[@]}" >"$OUT/suite.log" 2>&1 || result=$?
 sleep 1 # for the last lines
 finish
 say "the suite took $((SECONDS - begun)) s${CHAOS:+; the leader was killed $(grep -c ' kill ' "$OUT/chaos.log") times}"
+# Of our own cluster: what each replica that lives has used.
+[ -z "$own" ] || $cluster node ps -C portolan -o rss=,cputimes=,args= |
+  awk '/ controller/ { printf "controller: %.0f MiB resident, %d s of CPU\n", $1 / 1024, $2 }'
 echo "slowest tests:"
 slowest "$OUT/suite.log"
 passed=$(grep -c '^passed ' "$OUT/summary" || true) broken=$(grep -c '^FAILED ' <(sort -u "$OUT/summary") || true) skipped=$(grep -c '^not run ' "$OUT/summary" || true)

@@ -1,6 +1,7 @@
 //! The scripts under hack/ that others rely on.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -45,6 +46,29 @@ fn a_given_envoy_is_taken_or_refused_by_name() {
     assert!(!refused.status.success());
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(words.contains("/no/such/envoy") && words.contains("PORTOLAN_ENVOY"), "{words}");
+}
+
+#[test]
+fn an_image_depends_on_what_is_in_it_alone() {
+    let image = |contents: &str, mode: u32| {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("program");
+        std::fs::write(&file, contents).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let out = dir.path().join("image.tar");
+        let status = script("mkimage.py")
+            .arg(&out)
+            .args(["--tag", "localhost/a:1", "--entrypoint", r#"["/program"]"#])
+            .arg(format!("{}:/program", file.display()))
+            .status()
+            .unwrap();
+        assert!(status.success());
+        std::fs::read(out).unwrap()
+    };
+    let one = image("one", 0o755);
+    assert!(one == image("one", 0o700), "another umask and another time");
+    assert!(one != image("two", 0o755));
+    assert!(one != image("one", 0o644), "a program and a file");
 }
 
 #[test]
