@@ -247,7 +247,7 @@ fn a_port_that_the_offset_moves_out_of_range_is_named_and_not_served() {
     // Where nothing else is served the Gateway says so, before any proxy has said anything too.
     let mut alone = with(8000, "  listeners: [{name: high, port: 60000, protocol: HTTP}]");
     for programmed in [true, false] {
-        let state = FleetState { programmed, ..FleetState::default() };
+        let state = FleetState { programmed };
         alone.fleets.insert(name(), state);
         let Some(Status::Gateway { conditions, listeners, .. }) = status::gateway(&alone, &name()) else { panic!() };
         assert_eq!((conditions[1].status, conditions[1].reason), (false, Reason::Invalid));
