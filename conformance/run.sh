@@ -92,11 +92,9 @@ install() {
 
 # --- what goes on beside the suite -------------------------------------------------------------------------------------------------
 groups=()
-beside() { # LOG COMMAND...: runs a command in a process group of its own
-  local log=$1
-  shift
+beside() { # COMMAND...: runs it in a process group of its own
   set -m
-  "$@" >>"$log" 2>&1 &
+  "$@" &
   set +m
   groups+=("$!")
 }
@@ -129,6 +127,7 @@ keep_logs() {
     done
   done
 }
+progress() { tail -n +1 -f "$OUT/summary" | grep --line-buffered -v '^not run '; }
 events() { while :; do at kubectl get events -A --watch-only -o wide || sleep 1; done; }
 
 bundle() {
@@ -199,15 +198,15 @@ END
 # --- go ----------------------------------------------------------------------------------------------------------------------------
 failed() { bundle; die "$1"; }
 if [ "$INSTALL" != no ]; then install || failed "the installation failed; helm's words: $(tail -n 3 "$OUT/helm.log" 2>/dev/null)"; fi
-at kubectl wait --for=condition=Accepted "gatewayclass/$CLASS" --timeout=120s >/dev/null ||
-  failed "no controller has accepted the GatewayClass $CLASS within two minutes"
+{ at kubectl wait --for=create "gatewayclass/$CLASS" --timeout=60s && at kubectl wait --for=condition=Accepted "gatewayclass/$CLASS" --timeout=60s; } >/dev/null ||
+  failed "no controller has accepted the GatewayClass $CLASS within a minute"
 claimed=$(at kubectl get gatewayclass "$CLASS" -o 'jsonpath={.status.supportedFeatures[*].name}')
 [ -n "$claimed" ] || failed "the GatewayClass $CLASS claims no feature in status.supportedFeatures"
 say "GatewayClass $CLASS is accepted and claims $(wc -w <<<"$claimed") features"
 
-beside "$OUT/events.log" events
-[ -z "$own" ] || beside /dev/null keep_logs
-[ -z "$CHAOS" ] || beside "$OUT/chaos.log" chaos
+beside events >"$OUT/events.log" 2>&1
+[ -z "$own" ] || beside keep_logs
+[ -z "$CHAOS" ] || beside chaos >"$OUT/chaos.log" 2>&1
 
 report=$OUT/$CHANNEL-$version-default-report.yaml
 arguments=(-test.v -test.run '^TestConformance$' -test.timeout 60m -test.parallel "$PARALLEL"
@@ -219,14 +218,14 @@ arguments=(-test.v -test.run '^TestConformance$' -test.timeout 60m -test.paralle
 say "the suite begins, $PARALLEL tests at once${CHAOS:+, the leader killed every 30 s}"
 begun=$SECONDS result=0
 : >"$OUT/summary"
-beside /dev/stdout tail -n +1 -f "$OUT/summary"
+beside progress
 # The times in its log are compared.
 TZ=UTC at "$suite" "${arguments[@]}" >"$OUT/suite.log" 2>&1 || result=$?
 sleep 1 # for the last lines
 finish
 say "the suite took $((SECONDS - begun)) s${CHAOS:+; the leader was killed $(grep -c ' kill ' "$OUT/chaos.log") times}"
 # Of our own cluster: what each replica that lives has used.
-[ -z "$own" ] || $cluster node ps -C portolan -o rss=,cputimes=,args= |
+[ -z "$own" ] || { $cluster node ps -C portolan -o rss=,cputimes=,args= || true; } |
   awk '/ controller/ { printf "controller: %.0f MiB resident, %d s of CPU\n", $1 / 1024, $2 }'
 echo "slowest tests:"
 slowest "$OUT/suite.log"
