@@ -66,7 +66,7 @@ pub struct Kube {
 }
 
 impl Kube {
-    /// Starts it and waits until it answers and serves the CRDs: a few seconds.
+    /// Starts it and waits until it answers and serves the CRDs: five to ten seconds. It may be held in a static and shared by tests.
     ///
     /// # Errors
     /// When the program is missing, or does not become ready; the message carries its log.
