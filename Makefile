@@ -71,7 +71,9 @@ kube: ## build the programs of Kubernetes that tests against an API server use (
 	@conformance/cluster/cluster build kube crds
 
 test-cluster: kube ## tests against a real API server
-	@cargo test -p portolan-testkit --test apiserver
+	@for test in $(wildcard */tests/apiserver.rs controller/*/tests/apiserver.rs); do \
+		cargo test --manifest-path "$${test%/tests/*}/Cargo.toml" --test apiserver; \
+	done
 
 cluster: ## a real Kubernetes of one node on this machine (needs root; built once, cold: twelve minutes)
 	@conformance/cluster/cluster build
