@@ -1,6 +1,6 @@
 //! What watches tell, and what the API server keeps beside an object's value.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use portolan_model::objects::Object;
@@ -42,6 +42,15 @@ pub enum KindState {
     Failing(Arc<str>),
 }
 
+/// Which release of the Gateway API a CRD belongs to, by its annotations `gateway.networking.k8s.io/bundle-version` and `/channel`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bundle {
+    /// Such as `v1.6.3`
+    pub version: Arc<str>,
+    /// `standard` or `experimental`
+    pub channel: Arc<str>,
+}
+
 /// News for whoever owns the state.
 #[derive(Clone, Debug)]
 pub enum Notice {
@@ -49,6 +58,10 @@ pub enum Notice {
     Changes(BTreeMap<ObjectKey, Option<Observed>>),
     /// The watch of a kind is in another state
     Kind { kind: Kind, state: KindState },
-    /// Every kind has been listed, is absent, or cannot be had: what was sent so far is the whole world
+    /// The CRDs that are installed and say what they belong to, all of them; from the Gateway API's group alone
+    Bundles(BTreeMap<Kind, Bundle>),
+    /// What is followed one by one has been read, or cannot be had: this set, as it was handed over last
+    Followed(Arc<BTreeSet<ObjectKey>>),
+    /// Every kind has been listed, is absent, or cannot be had: what was sent so far is the whole world. Once
     Synced,
 }

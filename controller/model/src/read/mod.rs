@@ -169,3 +169,10 @@ fn objects<T>(file: &Arc<str>, text: &[u8], mut read: impl FnMut(&document::Node
 pub fn json(value: &serde_json::Value) -> Manifest {
     kinds::read_one(&Arc::from(""), &document::Node::from(value))
 }
+
+/// The versions of a kind that can be read, the one to prefer first.
+pub fn versions(kind: crate::Kind) -> impl Iterator<Item = &'static str> {
+    let (both, experimental) = kinds::versions(kind);
+    // Each list ascends among the versions before v1.
+    both.iter().copied().chain(experimental.iter().rev().copied())
+}

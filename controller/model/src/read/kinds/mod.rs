@@ -167,7 +167,7 @@ fn not_read(reader: &mut Reader, at: Position, group: &str, kind: &str) {
 }
 
 /// The versions that are served: by both channels' CRDs, and by those of the experimental channel alone.
-const fn versions(kind: Kind) -> (&'static [&'static str], &'static [&'static str]) {
+pub(super) const fn versions(kind: Kind) -> (&'static [&'static str], &'static [&'static str]) {
     match kind {
         Kind::GatewayClass | Kind::Gateway | Kind::HTTPRoute | Kind::ReferenceGrant => (&["v1", "v1beta1"], &[]),
         Kind::GRPCRoute | Kind::ListenerSet => (&["v1"], &[]),
