@@ -5,9 +5,16 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stderr,
+    clippy::print_stdout,
     reason = "tests"
 )]
 
+#[path = "apiserver/fixture.rs"]
+mod fixture;
+#[path = "apiserver/lease.rs"]
+mod lease;
+#[path = "apiserver/status.rs"]
+mod status;
 #[path = "apiserver/watcher.rs"]
 mod watcher;
 #[path = "apiserver/watching.rs"]

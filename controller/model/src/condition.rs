@@ -122,4 +122,14 @@ impl Condition {
     pub fn with_attention(self, attention: bool) -> Self {
         Self { attention, ..self }
     }
+
+    /// Whether it says that something is wrong. Conditions of negative polarity are wrong when True; what is pending is not wrong.
+    #[must_use]
+    pub fn is_problem(&self) -> bool {
+        let bad_when = matches!(
+            self.kind,
+            ConditionType::Conflicted | ConditionType::PartiallyInvalid | ConditionType::InsecureFrontendValidationMode
+        );
+        self.status == bad_when && self.reason != Reason::Pending
+    }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use portolan_model::ir::Status;
-use portolan_model::objects::{Object, ParentRef};
+use portolan_model::ir::{Element, Status};
+use portolan_model::objects::Object;
 use portolan_model::read::Location;
-use portolan_model::{CONTROLLER_NAME, Condition, GATEWAY_GROUP, NamespacedName, ObjectKey};
+use portolan_model::{Condition, ObjectKey};
 use serde_json::{Map, Value, json};
 
 use crate::directory::Applied;
@@ -99,40 +99,8 @@ impl Entry {
 #[derive(Clone, Debug)]
 struct Stood {
     status: Status,
-    /// `lastTransitionTime` of each condition, in the order of [`each`]
+    /// `lastTransitionTime` of each condition, in the order of [`Status::conditions`]
     since: Box<[i64]>,
-}
-
-/// Whose conditions they are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Element<'a> {
-    Object,
-    Listener(&'a str),
-    Parent(&'a ParentRef),
-    Ancestor(&'a NamespacedName),
-}
-
-/// The conditions of a status, by what they are about.
-fn groups(status: &Status) -> Vec<(Element<'_>, &[Condition])> {
-    match status {
-        Status::GatewayClass { conditions, .. } => vec![(Element::Object, conditions)],
-        Status::Gateway { conditions, listeners, .. } | Status::ListenerSet { conditions, listeners } => {
-            let listeners =
-                listeners.iter().map(|listener| (Element::Listener(&listener.name), listener.conditions.as_slice()));
-            std::iter::once((Element::Object, conditions.as_slice())).chain(listeners).collect()
-        }
-        Status::Route { parents } => {
-            parents.iter().map(|parent| (Element::Parent(&parent.parent), parent.conditions.as_slice())).collect()
-        }
-        Status::Policy { ancestors } => {
-            ancestors.iter().map(|(gateway, conditions)| (Element::Ancestor(gateway), conditions.as_slice())).collect()
-        }
-    }
-}
-
-/// Each condition of a status.
-fn each(status: &Status) -> impl Iterator<Item = (Element<'_>, &Condition)> {
-    groups(status).into_iter().flat_map(|(element, conditions)| conditions.iter().map(move |one| (element, one)))
 }
 
 impl Stood {
@@ -144,112 +112,27 @@ impl Stood {
                 .find(|(of, old, _)| *of == element && (old.kind, old.status) == (condition.kind, condition.status));
             same.map_or(now, |(_, _, since)| *since)
         };
-        let since = each(status).map(|(element, condition)| since_of(element, condition)).collect();
+        let since = status.conditions().map(|(element, condition)| since_of(element, condition)).collect();
         Self { status: status.clone(), since }
     }
 
     /// Each condition with its time.
     fn times(&self) -> Vec<(Element<'_>, &Condition, i64)> {
-        each(&self.status).zip(&self.since).map(|((element, condition), since)| (element, condition, *since)).collect()
+        self.status
+            .conditions()
+            .zip(&self.since)
+            .map(|((element, condition), since)| (element, condition, *since))
+            .collect()
     }
 
     /// As Kubernetes would show it.
     fn show(&self, generation: i64) -> Value {
-        Stamp { generation, since: self.since.iter() }.status(&self.status)
-    }
-}
-
-/// What conditions are written with, taken one by one: they are written in the order of [`each`].
-struct Stamp<'a> {
-    generation: i64,
-    since: std::slice::Iter<'a, i64>,
-}
-
-impl Stamp<'_> {
-    fn status(&mut self, status: &Status) -> Value {
-        match status {
-            Status::GatewayClass { conditions, supported_features } => json!({
-                "conditions": self.conditions(conditions),
-                "supportedFeatures": supported_features.iter().map(|name| json!({"name": **name})).collect::<Vec<_>>(),
-            }),
-            Status::Gateway { conditions, listeners, addresses, attached_listener_sets } => json!({
-                "addresses": addresses.iter().map(|(kind, value)| json!({"type": **kind, "value": **value})).collect::<Vec<_>>(),
-                "conditions": self.conditions(conditions),
-                "listeners": self.listeners(listeners),
-                "attachedListenerSets": attached_listener_sets,
-            }),
-            Status::ListenerSet { conditions, listeners } => json!({
-                "conditions": self.conditions(conditions),
-                "listeners": self.listeners(listeners),
-            }),
-            Status::Route { parents } => {
-                let parents = parents.iter().map(|parent| {
-                    let conditions = self.conditions(&parent.conditions);
-                    json!({"parentRef": parent_ref(&parent.parent), "controllerName": CONTROLLER_NAME, "conditions": conditions})
-                });
-                json!({"parents": parents.collect::<Vec<_>>()})
-            }
-            Status::Policy { ancestors } => {
-                let ancestors = ancestors.iter().map(|(gateway, conditions)| {
-                    let conditions = self.conditions(conditions);
-                    json!({"ancestorRef": gateway_ref(gateway), "controllerName": CONTROLLER_NAME, "conditions": conditions})
-                });
-                json!({"ancestors": ancestors.collect::<Vec<_>>()})
-            }
-        }
-    }
-
-    fn listeners(&mut self, listeners: &[portolan_model::ir::ListenerStatus]) -> Vec<Value> {
-        let listener = |listener: &portolan_model::ir::ListenerStatus| {
-            json!({
-                "name": *listener.name,
-                "attachedRoutes": listener.attached_routes,
-                "supportedKinds": listener.supported_kinds.iter()
-                    .map(|kind| json!({"group": *kind.group, "kind": *kind.kind})).collect::<Vec<_>>(),
-                "conditions": self.conditions(&listener.conditions),
-            })
-        };
-        listeners.iter().map(listener).collect()
-    }
-
-    fn conditions(&mut self, conditions: &[Condition]) -> Vec<Value> {
-        let stamped = conditions.iter().zip(&mut self.since).map(|(condition, since)| {
-            json!({
-                "type": condition.kind.as_str(),
-                "status": if condition.status { "True" } else { "False" },
-                "reason": condition.reason.as_str(),
-                "message": *condition.message,
-                "observedGeneration": self.generation,
-                "lastTransitionTime": timestamp(*since),
-            })
-        });
-        stamped.collect()
+        let mut since = self.since.iter();
+        self.status.render(generation, &mut |_, _| timestamp(since.next().copied().unwrap_or_default()))
     }
 }
 
 /// Kubernetes' form of a time: RFC 3339 in UTC, whole seconds.
 fn timestamp(seconds: i64) -> String {
     jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
-}
-
-/// As the route wrote it, with the defaults that an API server fills in.
-fn parent_ref(parent: &ParentRef) -> Value {
-    let mut value = Map::new();
-    value.insert("group".into(), json!(parent.group.as_deref().unwrap_or(GATEWAY_GROUP)));
-    value.insert("kind".into(), json!(parent.kind.as_deref().unwrap_or("Gateway")));
-    if let Some(namespace) = &parent.namespace {
-        value.insert("namespace".into(), json!(**namespace));
-    }
-    value.insert("name".into(), json!(*parent.name));
-    if let Some(section) = &parent.section_name {
-        value.insert("sectionName".into(), json!(**section));
-    }
-    if let Some(port) = parent.port {
-        value.insert("port".into(), json!(port));
-    }
-    Value::Object(value)
-}
-
-fn gateway_ref(gateway: &NamespacedName) -> Value {
-    json!({"group": GATEWAY_GROUP, "kind": "Gateway", "namespace": *gateway.namespace, "name": *gateway.name})
 }

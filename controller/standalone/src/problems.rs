@@ -2,7 +2,7 @@
 
 use portolan_model::ir::Status;
 use portolan_model::objects::ParentRef;
-use portolan_model::{Condition, ConditionType, ObjectKey, Reason};
+use portolan_model::{Condition, ConditionType, ObjectKey};
 
 use crate::Finding;
 use crate::bookkeeping::Ledger;
@@ -19,7 +19,7 @@ pub fn problems(key: &ObjectKey, status: &Status, ledger: &Ledger) -> Vec<Findin
         field: describe(subject, condition),
         message: condition.message.to_string(),
         meanwhile: None,
-        error: is_problem(condition),
+        error: condition.is_problem(),
     };
     let sections: Vec<(String, &[Condition])> = match status {
         Status::GatewayClass { conditions, .. } => vec![(String::new(), conditions)],
@@ -40,20 +40,11 @@ pub fn problems(key: &ObjectKey, status: &Status, ledger: &Ledger) -> Vec<Findin
         findings.extend(
             conditions
                 .iter()
-                .filter(|condition| is_problem(condition) || is_notable(condition))
+                .filter(|condition| condition.is_problem() || is_notable(condition))
                 .map(|condition| finding(subject, condition)),
         );
     }
     findings
-}
-
-/// Conditions of negative polarity are wrong when True. What is pending is not wrong.
-fn is_problem(condition: &Condition) -> bool {
-    let bad_when = matches!(
-        condition.kind,
-        ConditionType::Conflicted | ConditionType::PartiallyInvalid | ConditionType::InsecureFrontendValidationMode
-    );
-    condition.status == bad_when && condition.reason != Reason::Pending
 }
 
 /// Right as it is, but to be known: a field without effect, names of one port that browsers may mix up.
