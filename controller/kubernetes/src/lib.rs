@@ -14,10 +14,13 @@
 //! Invariants: a watch that is broken blocks no other and takes nothing away; an object that cannot be read is reported beside the others;
 //! a name that was deleted and made again is another object; no clock decides what is true, only how long a doubt may last.
 
+pub mod applier;
 mod bucket;
 pub mod events;
+mod finalizer;
 pub mod lease;
 mod meta;
+pub mod report;
 mod resource;
 pub mod status;
 mod time;
@@ -25,6 +28,8 @@ pub mod watch;
 
 use std::collections::BTreeMap;
 
+pub use applier::{ApplierOptions, Manifests};
+pub use finalizer::hold_class;
 pub use lease::{LEASE, Leadership, Lease, LeaseOptions};
 pub use meta::{Bundle, KindState, Meta, Notice, Observed};
 pub use resource::{has_status, resource};

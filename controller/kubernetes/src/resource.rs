@@ -27,3 +27,8 @@ pub(crate) fn api(client: &Client, api_version: &str, key: &ObjectKey) -> Api<Dy
         Api::namespaced_with(client.clone(), &key.name.namespace, &resource)
     }
 }
+
+/// Since Kubernetes 1.35 versions of a resource compare as numbers (KEP-5504). What is no number is not older.
+pub(crate) fn is_older(a: &str, b: &str) -> bool {
+    matches!((a.parse::<u128>(), b.parse::<u128>()), (Ok(a), Ok(b)) if a < b)
+}

@@ -9,10 +9,14 @@
     reason = "tests"
 )]
 
+#[path = "apiserver/applier.rs"]
+mod applier;
 #[path = "apiserver/fixture.rs"]
 mod fixture;
 #[path = "apiserver/lease.rs"]
 mod lease;
+#[path = "apiserver/report.rs"]
+mod report;
 #[path = "apiserver/status.rs"]
 mod status;
 #[path = "apiserver/watcher.rs"]

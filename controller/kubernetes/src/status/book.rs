@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::patch::{Desired, Digest, Write, desired};
 use crate::Meta;
-use crate::resource::has_status;
+use crate::resource::{has_status, is_older};
 
 /// So often somebody may take away what Portolan wrote before it is written again at longer and longer intervals only.
 const QUICK_REASSERTIONS: u32 = 5;
@@ -243,11 +243,6 @@ impl Book {
 /// 1 s, doubled each time.
 fn growing(times: u32) -> Duration {
     Duration::from_secs(1_u64.checked_shl(times.min(16)).unwrap_or(u64::MAX)).min(LONGEST_WAIT)
-}
-
-/// Since Kubernetes 1.35 versions of a resource compare as numbers (KEP-5504). What is no number is not older.
-fn is_older(a: &str, b: &str) -> bool {
-    matches!((a.parse::<u128>(), b.parse::<u128>()), (Ok(a), Ok(b)) if a < b)
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) 
         if let Some(answer) = ask().await {
             return answer;
         }
-        assert!(start.elapsed() < Duration::from_secs(30), "never: {what}");
+        assert!(start.elapsed() < Duration::from_secs(60), "never: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
