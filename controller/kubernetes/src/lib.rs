@@ -29,6 +29,7 @@ pub mod watch;
 use std::collections::BTreeMap;
 
 pub use applier::{ApplierOptions, Manifests};
+pub use events::{EventSink, events};
 pub use finalizer::hold_class;
 pub use lease::{LEASE, Leadership, Lease, LeaseOptions};
 pub use meta::{Bundle, KindState, Meta, Notice, Observed};

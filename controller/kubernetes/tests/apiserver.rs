@@ -11,6 +11,8 @@
 
 #[path = "apiserver/applier.rs"]
 mod applier;
+#[path = "apiserver/events.rs"]
+mod events;
 #[path = "apiserver/fixture.rs"]
 mod fixture;
 #[path = "apiserver/lease.rs"]

@@ -17,6 +17,8 @@ const QUICK_REASSERTIONS: u32 = 5;
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// So long what a write returned counts more than an older word of the watch.
 const WATCH_LAG: Duration = Duration::from_secs(30);
+/// So many statuses are compared at a time: whoever brings news waits for that.
+const AT_A_TIME: usize = 64;
 
 /// The statuses of all objects.
 #[derive(Default)]
@@ -159,7 +161,10 @@ impl Book {
                 self.queue(&key);
             }
         }
-        while let Some(key) = self.ready.pop_front() {
+        for _ in 0..AT_A_TIME {
+            let Some(key) = self.ready.pop_front() else {
+                return self.waiting.first().map_or(Next::Idle, |(at, _)| Next::At(*at));
+            };
             let Some(entry) = self.entries.get_mut(&key) else { continue };
             entry.is_queued = false;
             if entry.is_in_flight {
@@ -188,7 +193,7 @@ impl Book {
             let (meta, wanted) = (meta.clone(), entry.wanted.clone());
             return Next::Write(Box::new(Job { key, meta, write, said: says, wanted }));
         }
-        self.waiting.first().map_or(Next::Idle, |(at, _)| Next::At(*at))
+        Next::At(now)
     }
 
     /// Takes note of how a write went.

@@ -24,7 +24,8 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use book::{Book, Job, Next, Outcome};
-pub use patch::{Desired, Digest, Write, desired};
+pub(crate) use patch::conditions_there;
+pub use patch::{Desired, Digest, Write, desired, says_programmed};
 
 use crate::bucket::Bucket;
 use crate::events::EventSink;

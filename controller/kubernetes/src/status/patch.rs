@@ -88,11 +88,7 @@ fn entries(list: List, meta: &Meta, wanted: Option<&Status>, now: &str) -> Optio
         None => (Vec::new(), Digest::NOTHING),
         Some(wanted) => {
             let mut since = |element: Element<'_>, condition: &Condition| {
-                let reference = reference(element);
-                let entry = there
-                    .iter()
-                    .find(|entry| is_ours(entry) && is_same_reference(entry.get(list.reference), &reference));
-                transition_time(entry, condition, now)
+                transition_time(conditions_there(&meta.status, element), condition, now)
             };
             let status = bounded(wanted.render(meta.generation, &mut since), &Value::Null);
             let rendered = status.get(list.field).and_then(Value::as_array).cloned().unwrap_or_default();
@@ -128,11 +124,7 @@ fn entries(list: List, meta: &Meta, wanted: Option<&Status>, now: &str) -> Optio
 
 fn applied(key: &ObjectKey, meta: &Meta, wanted: &Status, said: Option<Digest>, now: &str) -> Option<Desired> {
     let mut since = |element: Element<'_>, condition: &Condition| {
-        let place = match element {
-            Element::Listener(name) => listener(&meta.status, name),
-            _ => Some(&*meta.status),
-        };
-        transition_time(place, condition, now)
+        transition_time(conditions_there(&meta.status, element), condition, now)
     };
     let status = bounded(wanted.render(meta.generation, &mut since), &meta.status);
     let says = Digest::of(status.clone());
@@ -194,10 +186,34 @@ fn listener<'a>(status: &'a Value, name: &str) -> Option<&'a Value> {
     listeners.iter().find(|listener| listener.get("name").and_then(Value::as_str) == Some(name))
 }
 
+/// Whether a Gateway's status says that it has been programmed. It "stays True through generations, restarts, scaling and disconnects"
+/// (design invariant 14): a control plane that starts goes on from here, before any proxy has said anything to it.
+#[must_use]
+pub fn says_programmed(status: &Value) -> bool {
+    let programmed = ConditionType::Programmed.as_str();
+    let conditions = conditions_there(status, Element::Object);
+    conditions.iter().any(|condition| text(condition, "type") == programmed && text(condition, "status") == "True")
+}
+
+/// The conditions that a status has for an element, of ours where entries have owners.
+#[must_use]
+pub fn conditions_there<'a>(status: &'a Value, element: Element<'_>) -> &'a [Value] {
+    let entry = |list: &str, field: &str, wanted: &Value| {
+        let entries = status.get(list)?.as_array()?;
+        entries.iter().find(|entry| is_ours(entry) && is_same_reference(entry.get(field), wanted))
+    };
+    let place = match element {
+        Element::Object => Some(status),
+        Element::Listener(name) => listener(status, name),
+        Element::Parent(_) => entry("parents", "parentRef", &reference(element)),
+        Element::Ancestor(_) => entry("ancestors", "ancestorRef", &reference(element)),
+    };
+    place.and_then(|place| place.get("conditions")).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
 /// "the last time the condition transitioned from one status to another": it stays while the status does.
-fn transition_time(place: Option<&Value>, condition: &Condition, now: &str) -> String {
-    let there = place.and_then(|place| place.get("conditions")).and_then(Value::as_array);
-    let old = there.into_iter().flatten().find(|old| text(old, "type") == condition.kind.as_str());
+fn transition_time(there: &[Value], condition: &Condition, now: &str) -> String {
+    let old = there.iter().find(|old| text(old, "type") == condition.kind.as_str());
     let status = if condition.status { "True" } else { "False" };
     match old {
         Some(old) if text(old, "status") == status && !text(old, "lastTransitionTime").is_empty() => {

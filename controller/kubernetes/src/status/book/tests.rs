@@ -195,3 +195,18 @@ fn what_is_gone_is_forgotten() {
     fixture.book.finish(job, Outcome::Conflict, fixture.now);
     assert!(fixture.book.entries.is_empty());
 }
+
+#[test]
+fn many_statuses_are_compared_a_few_at_a_time() {
+    let mut fixture = Fixture::new();
+    for number in 0..200 {
+        let key = ObjectKey::new(Kind::HTTPRoute, NamespacedName::new("shop", number.to_string()));
+        fixture.book.observe(&key, Some(meta("u", "1", Value::Null)), fixture.now);
+    }
+    let mut calls = 0;
+    while matches!(fixture.book.next(fixture.now, TIME), Next::At(at) if at == fixture.now) {
+        calls += 1;
+    }
+    assert_eq!(calls, 200 / AT_A_TIME);
+    assert!(matches!(fixture.book.next(fixture.now, TIME), Next::Idle));
+}

@@ -187,3 +187,12 @@ fn foreign_conditions_of_a_gateway_are_none_of_our_business() {
     status["conditions"].as_array_mut().unwrap().insert(0, json!({"type": "cloud.example/Ready", "status": "False"}));
     assert_eq!(desired(&key(Kind::Gateway), &meta(status), Some(&wanted), None, NOW), None);
 }
+
+#[test]
+fn what_was_programmed_is_known_after_a_restart() {
+    let status = |status: &str| json!({"conditions": [{"type": "Accepted", "status": "True"}, {"type": "Programmed", "status": status}]});
+    assert!(says_programmed(&status("True")));
+    assert!(
+        !says_programmed(&status("False")) && !says_programmed(&status("Unknown")) && !says_programmed(&Value::Null)
+    );
+}
