@@ -24,7 +24,7 @@ use crate::status::conditions_there;
 /// Events that wait; what comes when there are so many is not told.
 const QUEUE: usize = 256;
 /// Of one object: what flaps says little after the first words.
-const OF_ONE_OBJECT: (u32, Duration) = (10, Duration::from_secs(60));
+const OF_ONE_OBJECT: (u32, Duration) = (10, Duration::from_mins(1));
 const OBJECTS: usize = 1_000;
 /// `note` "max length 1kB".
 const LONGEST_NOTE: usize = 1_000;
@@ -130,7 +130,7 @@ async fn write(client: Client, instance: String, mut occurrences: mpsc::Receiver
             Err(_) => tracing::debug!("The API server has not taken an Event in {TIMEOUT:?}"),
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// The name says what it is about, so that another leader goes on with the same series.

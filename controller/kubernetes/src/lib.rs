@@ -15,6 +15,7 @@
 //! a name that was deleted and made again is another object; no clock decides what is true, only how long a doubt may last.
 
 pub mod applier;
+mod backoff;
 mod bucket;
 pub mod events;
 mod finalizer;

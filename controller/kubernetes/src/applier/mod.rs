@@ -146,7 +146,7 @@ impl Manifests {
                     Next::Idle => break,
                 }
             }
-            let far = Instant::now() + Duration::from_secs(3600);
+            let far = Instant::now() + Duration::from_hours(1);
             tokio::select! {
                 Some((round, problems)) = in_flight.next(), if !in_flight.is_empty() => {
                     let mut plan = shared.plan();

@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use crate::backoff::growing;
 use crate::resource::is_older;
 
 /// Annotation with the hash of the manifest that was applied: equal means that there is nothing to write.
 pub const APPLIED: &str = "portolan.dev/applied";
 /// So often somebody may change an object before it is applied again at longer and longer intervals only.
 const QUICK_REASSERTIONS: u32 = 5;
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// UID of a Gateway or GatewayClass.
 pub type Uid = Arc<str>;
@@ -339,10 +339,6 @@ fn annotate(manifest: &mut Value, hash: &str) {
             annotations.insert(APPLIED.into(), json!(hash));
         }
     }
-}
-
-fn growing(times: u32) -> Duration {
-    Duration::from_secs(1_u64.checked_shl(times.min(16)).unwrap_or(u64::MAX)).min(LONGEST_WAIT)
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ impl Leadership {
     /// Of a process that is alone.
     #[must_use]
     pub fn alone() -> Self {
-        let far = Instant::now() + Duration::from_secs(100 * 365 * 24 * 3600);
+        let far = Instant::now() + Duration::from_hours(100 * 365 * 24);
         Self { term: watch::channel(Some(far)).1 }
     }
 

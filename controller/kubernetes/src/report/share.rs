@@ -108,7 +108,7 @@ async fn read(api: Api<ConfigMap>, pod: &Pod, sender: watch::Sender<BTreeMap<Arc
                 sender.send_if_modified(|reports| name.is_some_and(|name| reports.remove(name).is_some()));
             }
             Err(error) => {
-                tracing::warn!(%error, "Reports of other replicas cannot be watched; what is known of them stands")
+                tracing::warn!(%error, "Reports of other replicas cannot be watched; what is known of them stands");
             }
         }
     }

@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use super::patch::{Desired, Digest, Write, desired};
 use crate::Meta;
+use crate::backoff::growing;
 use crate::resource::{has_status, is_older};
 
 /// So often somebody may take away what Portolan wrote before it is written again at longer and longer intervals only.
 const QUICK_REASSERTIONS: u32 = 5;
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// So long what a write returned counts more than an older word of the watch.
 const WATCH_LAG: Duration = Duration::from_secs(30);
 /// So many statuses are compared at a time: whoever brings news waits for that.
@@ -243,11 +243,6 @@ impl Book {
             self.ready.push_back(key.clone());
         }
     }
-}
-
-/// 1 s, doubled each time.
-fn growing(times: u32) -> Duration {
-    Duration::from_secs(1_u64.checked_shl(times.min(16)).unwrap_or(u64::MAX)).min(LONGEST_WAIT)
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ impl Statuses {
                 };
                 in_flight.push(send(&client, &leadership, &events, job, options.timeout));
             }
-            let far = Instant::now() + Duration::from_secs(3600);
+            let far = Instant::now() + Duration::from_hours(1);
             tokio::select! {
                 Some((job, outcome)) = in_flight.next(), if !in_flight.is_empty() => {
                     self.book().finish(job, outcome, Instant::now());

@@ -153,7 +153,13 @@ fn manifest(key: &ObjectKey, meta: &Meta, status: Value) -> Value {
     // whatever has the name, since for `/status` of a custom resource it takes no notice of other fields.
     metadata.insert("uid".into(), json!(*meta.uid));
     metadata.insert("resourceVersion".into(), json!(*meta.resource_version));
-    json!({"apiVersion": *meta.api_version, "kind": key.kind.as_str(), "metadata": metadata, "status": status})
+    let fields = [
+        ("apiVersion", json!(*meta.api_version)),
+        ("kind", json!(key.kind.as_str())),
+        ("metadata", Value::Object(metadata)),
+        ("status", status),
+    ];
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn is_ours(entry: &Value) -> bool {

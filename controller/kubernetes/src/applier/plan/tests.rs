@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 
 fn manifest(kind: &str, name: &str, data: i64) -> Value {
@@ -125,7 +127,7 @@ fn what_others_change_is_put_right_but_not_without_end() {
     let id = ObjectId::of(&manifest("ConfigMap", "a", 1)).unwrap();
     fixture.settle();
     let mut writes = 0;
-    let end = fixture.now + Duration::from_secs(600);
+    let end = fixture.now + Duration::from_mins(10);
     let hash = fixture.plan.seen[&id].applied.clone().unwrap();
     while fixture.now < end {
         let seen = fixture.seen("g", Some(&hash), 2);

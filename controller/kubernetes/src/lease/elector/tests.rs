@@ -6,9 +6,9 @@ fn second(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-fn seen(holder: &str, version: &str) -> Option<Seen> {
+fn seen(holder: &str, version: &str) -> Seen {
     let record = Record { holder: holder.into(), duration: second(15), transitions: 3 };
-    Some(Seen { record, version: version.into() })
+    Seen { record, version: version.into() }
 }
 
 #[test]
@@ -28,15 +28,15 @@ fn an_absent_lease_is_created_and_renewed() {
 fn a_lease_of_another_is_left_alone_until_it_has_not_changed_for_its_duration() {
     let start = Instant::now();
     let mut elector = Elector::new("a", LeaseOptions::default());
-    elector.read(seen("b", "1"), start);
+    elector.read(Some(seen("b", "1")), start);
     assert_eq!(elector.step(start + second(14)), Action::Wait(start + second(15)));
-    elector.read(seen("b", "2"), start + second(14));
+    elector.read(Some(seen("b", "2")), start + second(14));
     assert_eq!(
         elector.step(start + second(16)),
         Action::Wait(start + second(29)),
         "a renewal counts from when it is seen"
     );
-    elector.read(seen("b", "2"), start + second(20));
+    elector.read(Some(seen("b", "2")), start + second(20));
     let Action::Replace(record, version) = elector.step(start + second(29)) else { panic!() };
     assert_eq!((&*record.holder, record.transitions, &*version), ("a", 4, "2"));
 }
@@ -45,7 +45,7 @@ fn a_lease_of_another_is_left_alone_until_it_has_not_changed_for_its_duration() 
 fn a_lease_that_was_let_go_is_taken_at_once() {
     let start = Instant::now();
     let mut elector = Elector::new("a", LeaseOptions::default());
-    elector.read(seen("", "1"), start);
+    elector.read(Some(seen("", "1")), start);
     assert!(matches!(elector.step(start), Action::Replace(..)));
 }
 
@@ -53,7 +53,7 @@ fn a_lease_that_was_let_go_is_taken_at_once() {
 fn a_term_ends_without_anybody_saying_so() {
     let start = Instant::now();
     let mut elector = Elector::new("a", LeaseOptions::default());
-    elector.read(seen("", "1"), start);
+    elector.read(Some(seen("", "1")), start);
     let Action::Replace(record, _) = elector.step(start) else { panic!() };
     elector.wrote(record.clone(), Written::Done("2".into()), start, start);
     elector.wrote(record, Written::Failed, start + second(2), start + second(5));
@@ -66,13 +66,13 @@ fn a_term_ends_without_anybody_saying_so() {
 fn a_conflict_is_no_end_of_the_term_but_another_holder_is() {
     let start = Instant::now();
     let mut elector = Elector::new("a", LeaseOptions::default());
-    elector.read(seen("a", "1"), start);
+    elector.read(Some(seen("a", "1")), start);
     let Action::Replace(record, _) = elector.step(start) else { panic!("its own is renewed at once") };
     elector.wrote(record.clone(), Written::Done("2".into()), start, start);
     elector.wrote(record, Written::Failed, start + second(2), start + second(2));
     assert!(elector.until(start + second(3)).is_some());
     assert_eq!(elector.step(start + second(3)), Action::Read);
-    elector.read(seen("b", "3"), start + second(3));
+    elector.read(Some(seen("b", "3")), start + second(3));
     assert!(elector.until(start + second(3)).is_none());
     assert!(elector.release().is_none(), "nothing to let go");
 }
