@@ -14,7 +14,7 @@ pub struct Meta {
     pub uid: Arc<str>,
     pub resource_version: Arc<str>,
     pub generation: i64,
-    /// The version in which the object was read
+    /// The version in which the object was read, as manifests write it: `gateway.networking.k8s.io/v1`, or `v1` of the core group
     pub api_version: Arc<str>,
     /// `.status` as it stands there, entries of other controllers too; `Null` where there is none
     pub status: Arc<serde_json::Value>,

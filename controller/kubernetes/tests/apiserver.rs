@@ -11,6 +11,8 @@
 
 #[path = "apiserver/applier.rs"]
 mod applier;
+#[path = "apiserver/confirming.rs"]
+mod confirming;
 #[path = "apiserver/events.rs"]
 mod events;
 #[path = "apiserver/fixture.rs"]
@@ -19,6 +21,8 @@ mod fixture;
 mod lease;
 #[path = "apiserver/report.rs"]
 mod report;
+#[path = "apiserver/rights.rs"]
+mod rights;
 #[path = "apiserver/status.rs"]
 mod status;
 #[path = "apiserver/watcher.rs"]

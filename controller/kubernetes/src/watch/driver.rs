@@ -10,11 +10,12 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio::time::{sleep, sleep_until, timeout};
 
+use super::confirm::Confirmations;
 use super::discovery::{Availability, bundle, discover};
 use super::follow::{Heard, Trouble, follow};
 use super::freshness::Freshness;
-use super::ingest::{Ingest, Item};
-use super::observe::observe;
+use super::ingest::{Answer, Ingest, Item};
+use super::observe::{api_version, observe};
 use super::standing::Standings;
 use super::wire::{Collection, Scope, Slim};
 use super::{Ended, Options};
@@ -34,6 +35,8 @@ enum Message {
     /// The watch of the CRDs does
     Crds(Heard<(Kind, Option<Bundle>)>),
     Discovered(Result<BTreeMap<Kind, Availability>, Trouble>),
+    /// A read that confirms has ended
+    Answered(u64, Answer),
 }
 
 /// A watch that runs.
@@ -54,6 +57,7 @@ pub(super) struct Driver {
     started: u64,
     available: BTreeMap<Kind, Availability>,
     following: Arc<BTreeSet<ObjectKey>>,
+    confirmations: Confirmations,
     ingest: Ingest,
     standings: Standings,
     bundles: BTreeMap<Kind, Option<Bundle>>,
@@ -71,6 +75,8 @@ impl Driver {
     pub fn new(client: Client, options: Options, freshness: Freshness) -> Self {
         let (outbox, inbox) = mpsc::unbounded_channel();
         Self {
+            confirmations: Confirmations::new(client.clone(), options.namespaces.clone()),
+            ingest: Ingest::new(options.namespaces.is_some()),
             client,
             options,
             freshness,
@@ -80,7 +86,6 @@ impl Driver {
             started: 0,
             available: BTreeMap::new(),
             following: Arc::default(),
-            ingest: Ingest::default(),
             standings: Standings::default(),
             bundles: BTreeMap::new(),
             notices: VecDeque::new(),
@@ -101,7 +106,7 @@ impl Driver {
         let _probe = Ended(tokio::spawn(probe(self.client.clone(), self.freshness.clone())));
         let mut nobody_sets = false;
         loop {
-            let due = self.ingest.due();
+            let (due, is_ripe) = (self.ingest.due(), self.ingest.is_ripe(Instant::now()));
             tokio::select! {
                 // What has been heard goes first, so that a batch holds all of it.
                 biased;
@@ -119,15 +124,16 @@ impl Driver {
                     self.arrange();
                 }
                 () = sleep_until(self.discover_at), if self.discovering.is_none() => self.discover(),
-                permit = notices.reserve(), if due.is_some_and(|due| due <= Instant::now()) || (due.is_none() && !self.notices.is_empty()) => {
+                permit = notices.reserve(), if is_ripe || !self.notices.is_empty() => {
                     let Ok(permit) = permit else { return };
-                    if due.is_some() {
+                    // What is told about kinds is told after their objects.
+                    if self.ingest.has_batch() {
                         permit.send(Notice::Changes(self.ingest.take()));
                     } else if let Some(notice) = self.notices.pop_front() {
                         permit.send(notice);
                     }
                 }
-                () = until(due), if due.is_some_and(|due| due > Instant::now()) => {}
+                () = until(due), if !is_ripe => self.ingest.tick(Instant::now()),
                 () = notices.closed() => return,
             }
             self.look_around();
@@ -144,7 +150,7 @@ impl Driver {
                 }
                 match &heard {
                     Heard::Listing => {}
-                    Heard::Listed(_) => {
+                    Heard::Listed(..) => {
                         self.freshness.alive(&scope, now);
                         self.standings.listed(&scope);
                     }
@@ -162,6 +168,7 @@ impl Driver {
                 }
                 self.ingest.hear(&scope, heard, now);
             }
+            Message::Answered(id, answer) => self.ingest.answered(id, answer, now),
             Message::Crds(heard) => self.hear_of_crds(heard),
             Message::Discovered(discovered) => {
                 self.discovering = None;
@@ -189,6 +196,15 @@ impl Driver {
         }
         if self.standings.becomes_synced() {
             self.notices.push_back(Notice::Synced);
+            self.ingest.confirm();
+        }
+        for order in self.ingest.orders() {
+            let (id, outbox) = (order.id, self.outbox.clone());
+            let read = self.confirmations.clone().read(order.what, self.available.clone());
+            tokio::spawn(async move {
+                // Nobody listens when the driver has ended.
+                let _ = outbox.send(Message::Answered(id, read.await));
+            });
         }
         if !self.told_followed {
             let scopes = self.followed_scopes();
@@ -203,7 +219,7 @@ impl Driver {
         let before = self.bundles.clone();
         match heard {
             Heard::Listing | Heard::Alive | Heard::Broken(_) => return,
-            Heard::Listed(all) => self.bundles = all.into_iter().collect(),
+            Heard::Listed(all, _) => self.bundles = all.into_iter().collect(),
             Heard::Applied((kind, bundle)) => {
                 self.bundles.insert(kind, bundle);
             }
@@ -307,8 +323,8 @@ impl Driver {
         self.started += 1;
         let (number, outbox) = (self.started, self.outbox.clone());
         let collection = Collection::new(scope, &version);
-        let (kind, of, told) = (scope.kind, version.clone(), scope.clone());
-        let make = move |object: Slim| observe(kind, &of, object);
+        let (kind, api_version, told) = (scope.kind, api_version(scope.kind, &version), scope.clone());
+        let make = move |object: Slim| observe(kind, &api_version, object);
         let tell = move |heard| {
             // Nobody listens when the driver has ended, and this task with it.
             let _ = outbox.send(Message::Heard(number, told.clone(), heard));
@@ -328,8 +344,9 @@ impl Driver {
 }
 
 async fn until(due: Option<Instant>) {
-    if let Some(due) = due {
-        sleep_until(due.into()).await;
+    match due {
+        Some(due) => sleep_until(due.into()).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -28,8 +28,8 @@ const ATTEMPTS: u32 = 5;
 pub(crate) enum Heard<T> {
     /// It is about to be listed: the list that follows holds everything up to now
     Listing,
-    /// These are all there are
-    Listed(Vec<T>),
+    /// These are all there are, as of this version
+    Listed(Vec<T>, String),
     /// One is there, new or changed
     Applied(T),
     /// One is gone; this was its last state
@@ -92,7 +92,7 @@ pub(crate) async fn follow<T>(
         tell(Heard::Listing);
         match list(&client, &collection, &make).await {
             Ok((items, version)) => {
-                tell(Heard::Listed(items));
+                tell(Heard::Listed(items, version.clone()));
                 delay = Delay::default();
                 watch(&client, &collection, version, &make, &tell, &mut delay).await;
             }

@@ -1,11 +1,13 @@
 //! Watches of everything that Portolan reads, as one stream of [`Notice`]s.
 
+mod confirm;
 mod discovery;
 mod driver;
 mod follow;
 mod freshness;
 mod ingest;
 mod observe;
+mod references;
 mod standing;
 mod wire;
 

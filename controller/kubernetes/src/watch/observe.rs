@@ -12,14 +12,17 @@ use crate::{Meta, Observed};
 /// Shared by all objects without a status that matters.
 static NONE: LazyLock<Arc<Value>> = LazyLock::new(|| Arc::new(Value::Null));
 
-/// An object of a kind in a version. `None`: it has no name, which no API server sends.
-pub(crate) fn observe(kind: Kind, version: &str, Slim(mut value): Slim) -> Option<(ObjectKey, Observed)> {
+/// A version of a kind, as manifests write it.
+pub(crate) fn api_version(kind: Kind, version: &str) -> Arc<str> {
+    if kind.group().is_empty() { Arc::from(version) } else { Arc::from(format!("{}/{version}", kind.group())) }
+}
+
+/// An object of a kind. `None`: it has no name, which no API server sends.
+pub(crate) fn observe(kind: Kind, api_version: &Arc<str>, Slim(mut value): Slim) -> Option<(ObjectKey, Observed)> {
     let fields = value.as_object_mut()?;
     let status = fields.shift_remove("status").filter(|_| keeps_status(kind)).filter(|status| !status.is_null());
     // The items of a list of Kubernetes' own kinds do not say what they are.
-    let group = kind.group();
-    let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    fields.insert("apiVersion".to_owned(), Value::String(api_version));
+    fields.insert("apiVersion".to_owned(), Value::String(api_version.to_string()));
     fields.insert("kind".to_owned(), Value::String(kind.as_str().to_owned()));
 
     let text = |field| value.get("metadata")?.get(field)?.as_str();
@@ -28,7 +31,7 @@ pub(crate) fn observe(kind: Kind, version: &str, Slim(mut value): Slim) -> Optio
         uid: Arc::from(text("uid").unwrap_or_default()),
         resource_version: Arc::from(text("resourceVersion").unwrap_or_default()),
         generation: value.get("metadata")?.get("generation").and_then(Value::as_i64).unwrap_or_default(),
-        api_version: Arc::from(version),
+        api_version: api_version.clone(),
         status: status.map_or_else(|| NONE.clone(), Arc::new),
     };
     let manifest = read::json(&value);
@@ -54,8 +57,9 @@ mod tests {
             "spec": {"rules": [{"filters": [{"type": "Teleport"}], "backendRefs": [{"name": "s", "port": 1}]}]},
             "status": {"parents": [{"controllerName": "another/one"}]},
         });
-        let (key, observed) = observe(Kind::HTTPRoute, "v1", Slim(route)).unwrap();
+        let (key, observed) = observe(Kind::HTTPRoute, &api_version(Kind::HTTPRoute, "v1"), Slim(route)).unwrap();
         assert_eq!(key.to_string(), "HTTPRoute b/a");
+        assert_eq!(&*observed.meta.api_version, "gateway.networking.k8s.io/v1");
         assert!(observed.object.is_some(), "{:?}", observed.violations);
         assert!(
             observed.violations.iter().any(|violation| violation.message.contains("Teleport")),
@@ -69,14 +73,14 @@ mod tests {
     #[test]
     fn an_object_that_cannot_be_read_is_there_all_the_same() {
         let route = serde_json::json!({"metadata": {"name": "a", "namespace": "b"}, "spec": {"rules": 1}});
-        let (_, observed) = observe(Kind::HTTPRoute, "v1", Slim(route)).unwrap();
+        let (_, observed) = observe(Kind::HTTPRoute, &api_version(Kind::HTTPRoute, "v1"), Slim(route)).unwrap();
         assert!(observed.object.is_none() && !observed.violations.is_empty());
     }
 
     #[test]
     fn a_deprecated_version_is_no_fault_of_the_object() {
         let route = serde_json::json!({"metadata": {"name": "a", "namespace": "b"}, "spec": {"rules": [{"backendRefs": [{"name": "s", "port": 1}]}]}});
-        let (_, observed) = observe(Kind::TCPRoute, "v1alpha2", Slim(route)).unwrap();
+        let (_, observed) = observe(Kind::TCPRoute, &api_version(Kind::TCPRoute, "v1alpha2"), Slim(route)).unwrap();
         assert_eq!((observed.object.is_some(), observed.violations), (true, Vec::new()));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use kube::api::{ListParams, WatchParams};
+use kube::api::{GetParams, ListParams, WatchParams};
 use kube::core::Request;
 use portolan_model::{Kind, Name};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -28,6 +28,7 @@ pub(crate) struct Scope {
 pub(crate) struct Collection {
     /// Such as `/apis/gateway.networking.k8s.io/v1/httproutes`
     path: String,
+    labels: Option<String>,
     fields: Option<String>,
     /// How many objects one answer holds
     page: u32,
@@ -49,6 +50,7 @@ impl Collection {
         }
         Self {
             path: path(scope.kind, version, scope.namespace.as_deref()),
+            labels: None,
             fields: (!fields.is_empty()).then(|| fields.join(",")),
             // Slices and Secrets are the large ones.
             page: if matches!(scope.kind, Kind::EndpointSlice | Kind::Secret) { 100 } else { 500 },
@@ -59,12 +61,18 @@ impl Collection {
     /// The metadata of every CustomResourceDefinition.
     pub fn crds() -> Self {
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned();
-        Self { path, fields: None, page: 500, metadata: true }
+        Self { path, labels: None, fields: None, page: 500, metadata: true }
+    }
+
+    /// Only those with this label.
+    pub fn labelled(mut self, label: &str, value: &str) -> Self {
+        self.labels = Some(format!("{label}={value}"));
+        self
     }
 
     pub fn list(&self, limit: Option<u32>, next: Option<String>) -> Result<http::Request<Vec<u8>>, kube::Error> {
         let parameters = ListParams {
-            label_selector: None,
+            label_selector: self.labels.clone(),
             field_selector: self.fields.clone(),
             limit: Some(limit.unwrap_or(self.page)),
             continue_token: next,
@@ -78,7 +86,7 @@ impl Collection {
     /// `seconds`: after that the server ends it.
     pub fn watch(&self, version: &str, seconds: u32) -> Result<http::Request<Vec<u8>>, kube::Error> {
         let parameters = WatchParams {
-            label_selector: None,
+            label_selector: self.labels.clone(),
             field_selector: self.fields.clone(),
             timeout: Some(seconds),
             bookmarks: true,
@@ -91,6 +99,11 @@ impl Collection {
             request.watch(&parameters, version)
         };
         request.map_err(kube::Error::BuildRequest)
+    }
+
+    /// One object, as it is now.
+    pub fn get(&self, name: &str) -> Result<http::Request<Vec<u8>>, kube::Error> {
+        Request::new(&self.path).get(name, &GetParams::default()).map_err(kube::Error::BuildRequest)
     }
 }
 
