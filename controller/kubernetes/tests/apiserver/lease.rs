@@ -116,7 +116,7 @@ async fn a_holder_that_is_told_to_end_hands_over_within_a_second() {
 }
 
 /// A candidate in this process.
-fn start(client: &Client, namespace: &str, identity: &str) -> (Leadership, oneshot::Sender<()>) {
+pub fn start(client: &Client, namespace: &str, identity: &str) -> (Leadership, oneshot::Sender<()>) {
     let (lease, leadership) = Lease::new(client, namespace, identity, OPTIONS);
     let (stop, stopped) = oneshot::channel();
     tokio::spawn(lease.run(async { _ = stopped.await }));

@@ -276,3 +276,35 @@ async fn the_defaults_of_a_new_class_are_replaced() {
     assert_eq!(status["supportedFeatures"], json!([{"name": "Gateway"}, {"name": "HTTPRoute"}]));
     assert_ne!(status["conditions"][0]["lastTransitionTime"], "1970-01-01T00:00:00Z");
 }
+
+#[tokio::test]
+async fn only_the_leader_writes_and_the_next_one_goes_on() {
+    let client = client().await;
+    let namespace = namespace(&client).await;
+    let told = meta(&apply(&client, route(&namespace, "led")).await);
+    let key = key(&namespace, "led");
+    let api = routes(&client, &namespace);
+    // Each says its own name, so that it shows who wrote.
+    let replica = |name: &'static str| {
+        let (leadership, stop) = crate::lease::start(&client, &namespace, name);
+        let statuses = Statuses::default();
+        statuses.update([(key.clone(), Some(told.clone()))], want(&key, Some(wanted(name))));
+        tokio::spawn(statuses.clone().write(client.clone(), leadership.clone(), EventSink::default(), FAST));
+        (leadership, stop, statuses)
+    };
+    let (mut first, stop, _statuses) = replica("first");
+    first.changed(false).await;
+    let (mut second, _stop, statuses) = replica("second");
+    let says = async |name: &str| {
+        let object = api.get("led").await.unwrap();
+        (message_of(&object, CONTROLLER_NAME).as_deref() == Some(name)).then_some(object)
+    };
+    let object = eventually("the first one's word", async || says("first").await).await;
+    statuses.update([(key.clone(), Some(meta(&object)))], BTreeMap::new());
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(says("first").await.is_some() && !second.holds());
+    stop.send(()).unwrap();
+    second.changed(false).await;
+    eventually("the second one's word", async || says("second").await).await;
+    assert!(!first.holds());
+}
