@@ -5,9 +5,10 @@ use std::future::{self, Future};
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures::Stream;
+use futures::{Stream, StreamExt};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -30,6 +31,9 @@ type Identify = Arc<dyn Fn(&http::Extensions) -> Option<FleetName> + Send + Sync
 /// proxy in step would hold 8 KiB that only its first requests needed. The price: a request of 1 MB, in which a proxy lists
 /// what it has on reconnecting, takes 125 round trips.
 const REQUEST_WINDOW: u32 = 8 * 1024 - 9;
+
+/// After a connection could not be accepted. Where no file descriptor is left it stays to be accepted, and would be tried without end.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 const METHOD: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 
@@ -57,9 +61,17 @@ impl Server {
             .http2_keepalive_timeout(Some(timeout))
             .initial_stream_window_size(REQUEST_WINDOW)
             .add_service(service)
-            .serve_with_incoming_shutdown(incoming, shutdown)
+            .serve_with_incoming_shutdown(incoming.then(unhurried), shutdown)
             .await
     }
+}
+
+/// Passes on a connection, or an error after a while.
+async fn unhurried<IO>(connection: io::Result<IO>) -> io::Result<IO> {
+    if connection.is_err() {
+        tokio::time::sleep(ACCEPT_PAUSE).await;
+    }
+    connection
 }
 
 #[derive(Clone)]
@@ -100,5 +112,28 @@ where
         let mut response = http::Response::new(Body::new(Responses::new(waiting)));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
         future::ready(Ok(response))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn connections_that_cannot_be_accepted_are_not_tried_without_end() {
+        let (server, _transitions) = Server::new(crate::Options::default(), &mut Registry::default());
+        let tries = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&tries);
+        let incoming = futures::stream::repeat_with(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Err::<tokio::io::DuplexStream, _>(io::Error::from_raw_os_error(24))
+        });
+        let served = server.serve(incoming, |()| None, tokio::time::sleep(Duration::from_millis(1500)));
+        served.await.unwrap();
+        assert!((1..4).contains(&tries.load(Ordering::Relaxed)), "{tries:?}");
     }
 }

@@ -14,6 +14,7 @@
 pub mod binding;
 pub mod bookkeeping;
 pub mod control_plane;
+pub mod descriptors;
 pub mod directory;
 pub mod envoy;
 mod finding;

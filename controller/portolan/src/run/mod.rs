@@ -58,6 +58,7 @@ const DIRECTORY_LOST: &str =
 
 /// Runs until a signal asks to end.
 pub fn run(options: &RunOptions, environment: Environment, shell: Shell) -> Result<Verdict, Failure> {
+    portolan_standalone::descriptors::raise_limit();
     let places = Places { given: options.envoy.clone(), path: environment.path, cache: environment.cache };
     let envoy = places.find().map_err(Failure::environment)?;
     let base = options.runtime_dir.clone().unwrap_or(environment.runtime);

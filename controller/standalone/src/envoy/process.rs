@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde::{Deserialize, Serialize};
 use tokio::process::{Child, Command};
 
@@ -22,30 +23,56 @@ pub struct Identity {
 
 impl Identity {
     /// The process that has this pid now; `None` where there is none, or only its exit status.
-    #[must_use]
-    pub fn of(pid: u32) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    ///
+    /// # Errors
+    /// When it cannot be looked at, such as where no file descriptor is left. That says nothing about the process.
+    pub fn of(pid: u32) -> io::Result<Option<Self>> {
+        let stat = match fs::read_to_string(format!("/proc/{pid}/stat")) {
+            Ok(stat) => stat,
+            // ESRCH: it ended after the file was opened.
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    || error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
         // The second field, the name in parentheses, may hold anything; the third is the state.
-        let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-        let state = fields.next()?;
-        let started = fields.nth(18)?.parse().ok()?;
-        (!matches!(state, "Z" | "X")).then_some(Self { pid, started })
+        let parsed = stat.rsplit_once(") ").and_then(|(_, fields)| {
+            let mut fields = fields.split(' ');
+            let state = fields.next()?;
+            let started = fields.nth(18)?.parse().ok()?;
+            Some((!matches!(state, "Z" | "X")).then_some(Self { pid, started }))
+        });
+        Ok(parsed.flatten())
     }
 
+    /// Whether it runs. One that cannot be looked at does: to take it for ended would start another in its place.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        Self::of(self.pid) == Some(*self)
+        self.look(Self::of)
     }
 
-    /// Sends a signal, unless the process is gone.
+    fn look(&self, of: impl FnOnce(u32) -> io::Result<Option<Self>>) -> bool {
+        of(self.pid).map_or_else(
+            |_| Pid::from_raw(self.pid.cast_signed()).is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH)),
+            |found| found == Some(*self),
+        )
+    }
+
+    /// Sends a signal, unless the process is gone or may be another.
     pub fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
-        if let Some(pid) = pid
-            && self.is_alive()
-        {
-            // It may end between the two; then there is nothing to signal.
-            let _gone = kill_process(pid, signal);
+        if Self::of(self.pid).is_ok_and(|found| found == Some(*self)) {
+            send(self.pid, signal);
         }
+    }
+}
+
+fn send(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        // It may have ended meanwhile; then there is nothing to signal.
+        let _gone = kill_process(pid, signal);
     }
 }
 
@@ -68,7 +95,7 @@ impl EnvoyProcess {
     /// When the program cannot be started.
     pub fn start(binary: &Path, files: &EnvoyFiles, arguments: &[String]) -> io::Result<Self> {
         let log = open_log(&files.log())?;
-        let child = Command::new(binary)
+        let mut child = Command::new(binary)
             .arg("--config-path")
             .arg(files.bootstrap())
             .args(arguments)
@@ -78,14 +105,40 @@ impl EnvoyProcess {
             .process_group(0)
             .kill_on_drop(false)
             .spawn()?;
-        let identity = child.id().and_then(Identity::of).ok_or_else(|| io::Error::other("it ended at once"))?;
-        Ok(Self { identity, child: Some(child) })
+        let identity = child.id().map_or(Ok(None), Identity::of);
+        match identity.and_then(|identity| identity.ok_or_else(|| io::Error::other("it ended at once"))) {
+            Ok(identity) => Ok(Self { identity, child: Some(child) }),
+            Err(error) => {
+                // Nobody would know of it, and it would share ports with the next one.
+                let _gone = child.start_kill();
+                Err(error)
+            }
+        }
     }
 
     /// Takes over an Envoy that an earlier process started.
     #[must_use]
     pub const fn adopt(identity: Identity) -> Self {
         Self { identity, child: None }
+    }
+
+    /// Sends a signal, unless the process is gone. The pid of a child that was not waited for is nobody else's: that needs no look,
+    /// which may not be possible.
+    pub fn signal(&self, signal: Signal) {
+        match &self.child {
+            Some(child) => child.id().into_iter().for_each(|pid| send(pid, signal)),
+            None => self.identity.signal(signal),
+        }
+    }
+
+    /// Ends it for sure. One that cannot be looked at is signalled when it can.
+    pub async fn kill(&mut self) {
+        loop {
+            self.signal(Signal::KILL);
+            if tokio::time::timeout(LOOK * 5, self.ended()).await.is_ok() {
+                return;
+            }
+        }
     }
 
     /// Waits for the end of the process; says how it ended.
@@ -116,15 +169,26 @@ mod tests {
 
     #[test]
     fn identities_tell_processes_apart() {
-        let own = Identity::of(std::process::id()).unwrap();
+        let own = Identity::of(std::process::id()).unwrap().unwrap();
         assert!(own.is_alive() && own.started > 0);
         assert!(!Identity { started: own.started + 1, ..own }.is_alive());
         let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
-        let identity = Identity::of(child.id()).unwrap();
+        let identity = Identity::of(child.id()).unwrap().unwrap();
         Identity { started: identity.started + 1, ..identity }.signal(Signal::KILL);
         assert!(identity.is_alive(), "a signal for another process");
         identity.signal(Signal::KILL);
         child.wait().unwrap();
         assert!(!identity.is_alive());
+        assert_eq!(Identity::of(identity.pid).unwrap(), None);
+    }
+
+    #[test]
+    fn a_process_that_cannot_be_looked_at_is_not_taken_for_ended() {
+        let no_descriptors = |_| Err(io::Error::from(Errno::MFILE));
+        let own = Identity::of(std::process::id()).unwrap().unwrap();
+        assert!(own.look(no_descriptors));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        assert!(!Identity { pid: child.id(), started: 1 }.look(no_descriptors), "nobody has the pid");
     }
 }

@@ -267,7 +267,7 @@ mod tests {
             bootstrap: 7,
             addresses: vec!["127.0.0.2".parse().unwrap()],
         };
-        let own = Identity::of(std::process::id()).unwrap();
+        let own = Identity::of(std::process::id()).unwrap().unwrap();
         let living = state("living", own);
         runtime.files(&living.gateway()).unwrap().remember(&living).unwrap();
         // The pid lives, but it began at another time: another process.

@@ -252,7 +252,7 @@ impl Keeper {
         std::fs::write(files.bootstrap(), &self.start.bootstrap)?;
         let process = EnvoyProcess::start(&self.options.binary, files, &self.options.arguments)?;
         if let Err(error) = self.remember(&process) {
-            process.identity.signal(Signal::KILL);
+            process.signal(Signal::KILL);
             return Err(error);
         }
         Ok(process)
@@ -303,17 +303,14 @@ impl Keeper {
                 let _ordered = timeout(TICK, self.orders.changed()).await;
             }
         }
-        process.identity.signal(if self.order() == Order::Kill { Signal::KILL } else { Signal::TERM });
-        tokio::select! {
-            _ = process.ended() => {}
-            () = sleep(STUBBORN) => {
-                process.identity.signal(Signal::KILL);
-                process.ended().await;
-            }
-            () = killed(&mut self.orders) => {
-                process.identity.signal(Signal::KILL);
-                process.ended().await;
-            }
+        process.signal(if self.order() == Order::Kill { Signal::KILL } else { Signal::TERM });
+        let has_ended = tokio::select! {
+            _ = process.ended() => true,
+            () = sleep(STUBBORN) => false,
+            () = killed(&mut self.orders) => false,
+        };
+        if !has_ended {
+            process.kill().await;
         }
         self.relay(log);
     }

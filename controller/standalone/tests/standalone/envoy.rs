@@ -112,7 +112,7 @@ async fn an_envoy_that_is_killed_is_started_again_and_in_the_end_stopped() {
     assert!(
         matches!(scene.report(|report| matches!(report, Report::Line(_))).await, Report::Line(line) if !line.is_empty())
     );
-    let identity = Identity::of(second).unwrap();
+    let identity = Identity::of(second).unwrap().unwrap();
     let Scene { supervisor, mut reports, .. } = scene;
     supervisor.shut_down(std::future::pending()).await;
     assert!(!identity.is_alive());
@@ -154,7 +154,7 @@ async fn an_envoy_survives_its_supervisor_and_is_taken_over() {
     scene.run();
     let third = scene.report(|report| matches!(report, Report::Started { .. } | Report::Adopted { .. })).await;
     assert!(matches!(third, Report::Started { pid } if pid != second), "{third:?}");
-    assert!(Identity::of(second).is_none());
+    assert_eq!(Identity::of(second).unwrap(), None);
     scene.answers().await;
     scene.supervisor.shut_down(std::future::pending()).await;
 }
@@ -193,7 +193,7 @@ async fn an_envoy_that_still_drains_ends_before_the_next_one_begins() {
     let base = tempfile::tempdir().unwrap();
     let mut scene = Scene::new(base.path(), portolan_testkit::ports::free().unwrap());
     scene.run();
-    let first = Identity::of(scene.pid().await).unwrap();
+    let first = Identity::of(scene.pid().await).unwrap().unwrap();
     scene.answers().await;
     // Keeps the first one draining.
     let mut idle = tokio::net::TcpStream::connect(("127.0.0.1", scene.port)).await.unwrap();

@@ -1,6 +1,7 @@
 //! Who is let in: connections that ask in time, by a name that no stranger's page can take.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -13,10 +14,18 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
 
 /// How long the head of a request may take, from the connection or the answer before it. Whoever is slower holds a file descriptor,
 /// of which xDS needs some too.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many connections are served at a time; others wait. Each holds a file descriptor, and without one nothing is read from the
+/// directory, no Envoy can be started and none can connect.
+const CONNECTIONS: usize = 64;
+/// How long a connection may last, in units of the patience with a request. Whoever does not read an answer would have it for good.
+const PATIENCES: u32 = 6;
 
 /// Answers until the program ends.
 pub async fn serve(mut listener: TcpListener, router: Router, patience: Duration) {
@@ -25,14 +34,26 @@ pub async fn serve(mut listener: TcpListener, router: Router, patience: Duration
         return;
     };
     let router = router.layer(from_fn_with_state(bound, check_host));
-    loop {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    // It is never closed.
+    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         // Waits where there are no descriptors left, for example.
         let (connection, _) = Listener::accept(&mut listener).await;
         let service = TowerToHyperService::new(router.clone());
         tokio::spawn(async move {
+            let _place = place;
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(patience);
-            if let Err(error) = builder.serve_connection(TokioIo::new(connection), service).await {
+            let served = builder.serve_connection(TokioIo::new(connection), service);
+            tokio::pin!(served);
+            let ended = tokio::select! {
+                ended = served.as_mut() => ended,
+                () = sleep(patience * PATIENCES) => {
+                    served.as_mut().graceful_shutdown();
+                    timeout(patience, served).await.unwrap_or(Ok(()))
+                }
+            };
+            if let Err(error) = ended {
                 tracing::debug!(%error, "a connection of the admin endpoint has ended");
             }
         });
@@ -99,10 +120,17 @@ mod tests {
         assert!(own("10.0.0.7", "0.0.0.0") && own("10.0.0.7", "::") && !own("evil.example", "0.0.0.0"));
     }
 
+    /// More than the sockets of both sides hold
+    const LARGE: usize = 64 << 20;
+
     async fn start(patience: Duration) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(serve(listener, Router::new().route("/", get(async || "in")), patience));
+        tokio::spawn(serve(
+            listener,
+            Router::new().route("/", get(async || "in")).route("/large", get(async || vec![b' '; LARGE])),
+            patience,
+        ));
         address
     }
 
@@ -112,7 +140,7 @@ mod tests {
         connection.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         let read = connection.read_to_string(&mut answer);
-        tokio::time::timeout(Duration::from_secs(10), read).await.expect("the connection is closed").unwrap();
+        timeout(Duration::from_secs(10), read).await.expect("the connection is closed").unwrap();
         answer
     }
 
@@ -138,5 +166,31 @@ mod tests {
             exchange(address, request).await;
         }
         assert!(began.elapsed() >= Duration::from_millis(600), "the request was not waited for");
+    }
+
+    #[tokio::test]
+    async fn so_many_connections_at_a_time() {
+        let patience = Duration::from_millis(500);
+        let address = start(patience).await;
+        let began = Instant::now();
+        let mut silent = Vec::new();
+        for _ in 0..CONNECTIONS {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
+        let answer = exchange(address, "GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await;
+        assert!(answer.ends_with("in") && began.elapsed() >= patience * 9 / 10, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test]
+    async fn whoever_does_not_read_the_answer_is_hung_up_on() {
+        let patience = Duration::from_millis(50);
+        let address = start(patience).await;
+        let mut connection = TcpStream::connect(address).await.unwrap();
+        connection.write_all(b"GET /large HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        sleep(patience * (PATIENCES + 1) * 4).await;
+        let mut answer = Vec::new();
+        // Cut in the middle, with or without a reset.
+        let _reset = timeout(Duration::from_secs(10), connection.read_to_end(&mut answer)).await.unwrap();
+        assert!(answer.len() < LARGE, "{}", answer.len());
     }
 }
