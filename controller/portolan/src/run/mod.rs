@@ -94,8 +94,7 @@ async fn serve(
     let (orders_in, mut orders) = unbounded_channel();
     let mut pilot = Pilot::new(plane, server.clone(), orders_in, narrator, Times::register(&mut registry));
     pilot.take(vec![Message::Update(Box::new(update))]);
-    // An Envoy that runs already holds its ports.
-    pilot.check_ports(|gateway| running.contains_key(gateway))?;
+    pilot.check_ports(&running.keys().collect())?;
 
     let admin = if options.no_admin { None } else { Some(admin::bind(options.admin).await?) };
     let mut fleets = Fleets::new(runtime, supervision, server.clone(), running, narrator);

@@ -208,9 +208,15 @@ impl Pilot {
         &self.plane
     }
 
-    /// Fails when a port that a new Envoy is to listen on cannot be had.
-    pub fn check_ports(&self, running: impl Fn(&NamespacedName) -> bool) -> Result<(), Failure> {
-        for gateway in self.plane.engine().fleets().filter(|gateway| !running(gateway)) {
+    /// Fails when a port that a new Envoy is to listen on cannot be had. `running`: the Gateways whose Envoys run already, with their
+    /// ports. Where one of these Gateways is gone, its Envoy may have any port until it has drained: then this says nothing, Envoys share
+    /// ports meanwhile, and what cannot be had after all is told by the listener's status.
+    pub fn check_ports(&self, running: &BTreeSet<&NamespacedName>) -> Result<(), Failure> {
+        let fleets: BTreeSet<&NamespacedName> = self.plane.engine().fleets().collect();
+        if !running.is_subset(&fleets) {
+            return Ok(());
+        }
+        for gateway in fleets.difference(running) {
             let ports: BTreeSet<u16> = self.plane.ports(gateway).into_keys().collect();
             ports::check(&self.addresses(gateway), &ports)
                 .map_err(|error| Failure::Environment(format!("Gateway {gateway}: {error}")))?;

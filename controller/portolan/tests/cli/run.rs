@@ -183,6 +183,26 @@ async fn envoy_goes_on_without_portolan_and_the_next_takes_it_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_was_renamed_while_nobody_watched_gets_the_port_of_its_orphan() {
+    let (dir, port, _echo) = scene().await;
+    let mut portolan = Portolan::start(&dir, &[]);
+    portolan.ready().await;
+    let orphan = portolan.envoys()[0];
+    portolan.process().kill().unwrap();
+    dir.write("gateway.yaml", gateway(port).replace("name: web", "name: other")).unwrap();
+    portolan.again();
+    portolan.ready().await;
+    let end = Instant::now() + PATIENCE;
+    while is_alive(orphan) {
+        assert!(Instant::now() < end, "the Envoy of the old name still runs");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // No route names the new one.
+    until(port, "shop.example", 404, None).await;
+    portolan.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_files_of_an_envoy_go_with_its_gateway_unless_that_is_made_again_meanwhile() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let (dir, port, _echo) = scene().await;
