@@ -5,7 +5,6 @@ use portolan_model::objects::{PathModifier, UrlRewrite};
 use portolan_model::{Name, Reason};
 
 use super::Finding;
-use crate::headers;
 
 /// Whether a text can stand as the host of a request.
 pub(super) fn is_hostname(host: &str) -> bool {
@@ -42,8 +41,9 @@ pub(super) fn path(
         Some(PathModifier::ReplacePrefixMatch(prefix)) => (prefix.trim_end_matches('/'), PathRewrite::Prefix),
         Some(PathModifier::ReplaceFullPath(path)) => (if path.is_empty() { "/" } else { path }, PathRewrite::Full),
     };
-    if !headers::is_value(text) {
-        return refuse("the new path holds a control character");
+    // It becomes part of a request line, in which a space ends the path (RFC 9112, 3).
+    if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+        return refuse("the new path holds a space or control character; write a space as %20");
     }
     let slash = if text.is_empty() || text.starts_with('/') { "" } else { "/" };
     Ok(Some(rewrite(format!("{slash}{text}").into())))

@@ -364,6 +364,12 @@ fn a_rule_with_a_filter_that_cannot_be_applied_answers_500() {
             "IncompatibleFilters",
         ),
         ("filters: [{type: RequestRedirect, requestRedirect: {statusCode: 305}}]".into(), "UnsupportedValue"),
+        (
+            format!(
+                "filters: [{{type: URLRewrite, urlRewrite: {{path: {{type: ReplaceFullPath, replaceFullPath: '/a b'}}}}}}], {backend}"
+            ),
+            "UnsupportedValue",
+        ),
         ("filters: [{type: RequestRedirect, requestRedirect: {scheme: gopher}}]".into(), "UnsupportedValue"),
         (
             format!(
