@@ -72,7 +72,7 @@ kube: ## build the programs of Kubernetes that tests against an API server use (
 
 test-cluster: kube ## tests against a real API server
 	@for test in $(wildcard */tests/apiserver.rs controller/*/tests/apiserver.rs); do \
-		cargo test --manifest-path "$${test%/tests/*}/Cargo.toml" --test apiserver; \
+		cargo test --manifest-path "$${test%/tests/*}/Cargo.toml" --test apiserver || exit 1; \
 	done
 
 cluster: ## a real Kubernetes of one node on this machine (needs root; built once, cold: twelve minutes)

@@ -2,8 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use futures::StreamExt as _;
+use http_body_util::{BodyStream, StreamBody};
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::client::Body;
 use kube::core::{ApiResource, GroupVersionKind};
+use portolan_kubernetes::watch::{self, Options};
 use portolan_kubernetes::{Notice, Observed};
 use portolan_model::objects::Object;
 use portolan_model::{Kind, ObjectKey};
@@ -62,16 +66,29 @@ fn backend(watcher: &Watcher, route: &ObjectKey) -> Option<String> {
     }
 }
 
-/// A Service is replaced and deleted at once, many times: in no moment that is told does the route lead to nothing.
+/// The watches of routes lag behind the others: a route has long been moved when its old Service is heard to be gone.
 #[tokio::test]
-async fn a_route_never_leads_to_a_service_that_is_gone_or_not_yet_there() {
+async fn a_route_never_leads_to_a_service_that_is_gone() {
+    replace_services(&["httproutes"]).await;
+}
+
+/// The other way round: a route is heard of before the Service is to which it was moved.
+#[tokio::test]
+async fn a_route_never_leads_to_a_service_that_is_not_yet_there() {
+    replace_services(&["services", "endpointslices"]).await;
+}
+
+/// A Service is replaced and deleted at once, many times, while some watches lag: in no moment that is told does the route lead to nothing.
+async fn replace_services(lagging: &'static [&'static str]) {
     let kube = Kube::start(&KubeOptions::default()).await.unwrap();
     let writer = Writer { client: client(&kube).await };
     writer.service("s0").await;
     writer.route("r", "s0").await;
-    let mut watcher = Watcher::synced(&kube).await;
+    let client = slow_client(client(&kube).await, lagging, Duration::from_millis(20), &[]);
+    let mut watcher = Watcher::of(watch::start(client, Options::default()));
+    watcher.until(|watcher| watcher.synced).await;
     let route = key(Kind::HTTPRoute, "default/r");
-    let rounds = 100;
+    let rounds = 50;
     let writing = tokio::spawn(async move {
         for round in 0..rounds {
             writer.service(&format!("s{}", round + 1)).await;
@@ -88,11 +105,39 @@ async fn a_route_never_leads_to_a_service_that_is_gone_or_not_yet_there() {
         }
     }
     writing.await.unwrap();
-    watcher
-        .until(|watcher| {
-            watcher.names(Kind::EndpointSlice).iter().filter(|name| name.starts_with("default/s")).count() == 1
-        })
-        .await;
+    let ours = |name: &&String| name.starts_with("default/s");
+    watcher.until(|watcher| watcher.names(Kind::EndpointSlice).iter().filter(ours).count() == 1).await;
+}
+
+/// A client for which every event of some watches takes its time, and some reads of single objects take half a second.
+fn slow_client(
+    client: kube::Client,
+    watches: &'static [&'static str],
+    lag: Duration,
+    reads: &'static [&'static str],
+) -> kube::Client {
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let path = request.uri().to_string();
+        let lags =
+            path.contains("watch=true") && watches.iter().any(|resource| path.contains(&format!("/{resource}?")));
+        let is_slow = reads.iter().any(|resource| path.contains(&format!("/{resource}/")));
+        let client = client.clone();
+        async move {
+            if is_slow {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+            let response = client.send(request).await?;
+            let slowly = move |frame| async move {
+                if lags {
+                    tokio::time::sleep(lag).await;
+                }
+                frame
+            };
+            let frames = |body: Body| StreamBody::new(BodyStream::new(body).then(slowly));
+            Ok::<_, kube::Error>(response.map(frames))
+        }
+    });
+    kube::Client::new(service, "default")
 }
 
 /// While ten deletions of Services are being confirmed, a grant is gone as fast as ever.
@@ -108,7 +153,9 @@ async fn taking_a_grant_away_waits_for_no_confirmation() {
     let spec = json!({"spec": {"from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": "other"}],
         "to": [{"group": "", "kind": "Service"}]}});
     writer.apply(&grant, spec).await;
-    let mut watcher = Watcher::synced(&kube).await;
+    let slow = slow_client(client(&kube).await, &[], Duration::ZERO, &["httproutes"]);
+    let mut watcher = Watcher::of(watch::start(slow, Options::default()));
+    watcher.until(|watcher| watcher.synced).await;
     let writing = tokio::spawn(async move {
         for number in 0..10 {
             writer.delete_service(&format!("s{number}")).await;
@@ -119,6 +166,7 @@ async fn taking_a_grant_away_waits_for_no_confirmation() {
     });
     watcher.until(|watcher| !watcher.has(Kind::ReferenceGrant, "default/g")).await;
     let told = Instant::now();
+    assert!(watcher.has(Kind::Service, "default/s9"), "which is being confirmed");
     let took = told - writing.await.unwrap();
     eprintln!("the grant was gone {took:?} after its deletion was asked for");
     assert!(took < Duration::from_millis(100), "{took:?}");
@@ -148,6 +196,7 @@ async fn a_name_that_is_made_again_at_once_is_another_object() {
 
 /// Ten thousand routes: how long it takes, and how much memory.
 #[tokio::test]
+#[ignore = "a measurement of two minutes"]
 async fn ten_thousand_routes() {
     let kube = Kube::start(&KubeOptions::default()).await.unwrap();
     let writer = std::sync::Arc::new(Writer { client: client(&kube).await });
@@ -168,8 +217,7 @@ async fn ten_thousand_routes() {
     }
     eprintln!("written in {:?}", before.elapsed());
     let (before, start) = (resident(), Instant::now());
-    let mut watches =
-        portolan_kubernetes::watch::start(client(&kube).await, portolan_kubernetes::watch::Options::default());
+    let mut watches = watch::start(client(&kube).await, Options::default());
     let mut objects = std::collections::BTreeMap::new();
     loop {
         match watches.notices.recv().await.unwrap() {
@@ -180,7 +228,7 @@ async fn ten_thousand_routes() {
     }
     assert!(objects.keys().filter(|key| key.kind == Kind::HTTPRoute).count() == 10_000);
     eprintln!("synced after {:?}, {} MB more", start.elapsed(), (resident() - before) / 1024);
-    assert!(start.elapsed() < Duration::from_secs(60));
+    assert!(start.elapsed() < Duration::from_mins(1));
 }
 
 /// In kB.

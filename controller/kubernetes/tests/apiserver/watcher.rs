@@ -10,7 +10,7 @@ use portolan_model::{Kind, NamespacedName, ObjectKey};
 use portolan_testkit::Kube;
 
 /// On a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 pub struct Watcher {
     pub watches: Watches,

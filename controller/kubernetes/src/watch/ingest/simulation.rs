@@ -66,11 +66,11 @@ struct Server {
 }
 
 impl Server {
-    fn apply(&mut self, key: ObjectKey, content: u8) {
+    fn apply(&mut self, key: &ObjectKey, content: u8) {
         self.version += 1;
         let uid =
-            self.objects.get(&key).map_or_else(|| format!("u{}", self.version), |known| known.meta.uid.to_string());
-        let mut object = body(&key, content);
+            self.objects.get(key).map_or_else(|| format!("u{}", self.version), |known| known.meta.uid.to_string());
+        let mut object = body(key, content);
         let metadata = json!({"name": &*key.name.name, "namespace": &*key.name.namespace, "uid": uid,
             "resourceVersion": self.version.to_string(), "labels": object["metadata"]["labels"]});
         object["metadata"] = metadata;
@@ -140,6 +140,9 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// A list that has been begun: once it is served, what it holds, its version, and how much of the log that is.
+type List = Option<(Vec<Item>, u64, usize)>;
+
 /// Everything together, and what has been told.
 struct Simulation {
     server: Server,
@@ -147,8 +150,8 @@ struct Simulation {
     now: Instant,
     /// By kind, how much of the log its watch has heard
     heard: [usize; KINDS.len()],
-    /// By kind, a list under way: what it was answered, once it was served, and up to where in the log
-    lists: [Option<Option<(Vec<Item>, u64, usize)>>; KINDS.len()],
+    /// By kind, a list under way
+    lists: [Option<List>; KINDS.len()],
     ordered: Vec<Order>,
     served: Vec<(u64, Vec<Item>)>,
     told: BTreeMap<ObjectKey, Observed>,
@@ -185,11 +188,11 @@ impl Simulation {
 
     fn act(&mut self, step: Step) {
         match step {
-            Step::Apply(key, content) => self.server.apply(key, content),
+            Step::Apply(key, content) => self.server.apply(&key, content),
             Step::Delete(key) => self.server.delete(&key),
             Step::Replace(key, content) => {
                 self.server.delete(&key);
-                self.server.apply(key, content);
+                self.server.apply(&key, content);
             }
             Step::Hear(kind) => self.hear(kind),
             Step::List(kind, stage) => self.list(kind, stage),
@@ -396,10 +399,10 @@ proptest! {
 /// A world at rest: a route with a Service that has a slice, and a grant.
 fn at_rest(names: &[&str]) -> Simulation {
     let mut simulation = Simulation::new();
-    simulation.server.apply(grant(), 0);
+    simulation.server.apply(&grant(), 0);
     for name in names {
-        simulation.server.apply(service(name), 0);
-        simulation.server.apply(key(Kind::EndpointSlice, "b", &format!("e{name}")), 0);
+        simulation.server.apply(&service(name), 0);
+        simulation.server.apply(&key(Kind::EndpointSlice, "b", &format!("e{name}")), 0);
     }
     for kind in [3, 1, 2, 0] {
         for _ in 0..10 {
@@ -432,15 +435,15 @@ const SLICES: usize = 2;
 #[test]
 fn a_route_that_was_moved_never_meets_a_service_that_is_gone() {
     let mut simulation = at_rest(&["s0"]);
-    simulation.server.apply(route("r0"), 0);
+    simulation.server.apply(&route("r0"), 0);
     hear_all(&mut simulation, ROUTES);
     assert!(simulation.ordered.iter().all(|order| order.what.kind() != Kind::Service), "all of it has been seen");
     simulation.act(Step::Wait(2_000));
     // The grant names s0 only; what is not granted is asked for too.
-    simulation.server.apply(grant(), 1);
-    simulation.server.apply(service("s1"), 0);
-    simulation.server.apply(key(Kind::EndpointSlice, "b", "es1"), 0);
-    simulation.server.apply(route("r0"), 1);
+    simulation.server.apply(&grant(), 1);
+    simulation.server.apply(&service("s1"), 0);
+    simulation.server.apply(&key(Kind::EndpointSlice, "b", "es1"), 0);
+    simulation.server.apply(&route("r0"), 1);
     simulation.server.delete(&service("s0"));
     simulation.server.delete(&key(Kind::EndpointSlice, "b", "es0"));
     // Both deletions are heard before anything of the new Service's is: the watch of slices hears in order, too.
@@ -464,10 +467,10 @@ fn a_route_that_was_moved_never_meets_a_service_that_is_gone() {
 #[test]
 fn a_slice_that_is_gone_waits_for_the_route_that_used_it() {
     let mut simulation = at_rest(&["s0", "s1"]);
-    simulation.server.apply(route("r0"), 0);
+    simulation.server.apply(&route("r0"), 0);
     hear_all(&mut simulation, ROUTES);
     simulation.act(Step::Wait(2_000));
-    simulation.server.apply(route("r0"), 1);
+    simulation.server.apply(&route("r0"), 1);
     simulation.server.delete(&key(Kind::EndpointSlice, "b", "es0"));
     hear_all(&mut simulation, SLICES);
     assert!(simulation.pending(&key(Kind::EndpointSlice, "b", "es0")).is_some());
@@ -484,9 +487,9 @@ fn a_slice_that_is_gone_waits_for_the_route_that_used_it() {
 #[test]
 fn a_route_waits_for_a_service_that_nobody_has_seen() {
     let mut simulation = at_rest(&[]);
-    simulation.server.apply(service("s0"), 0);
-    simulation.server.apply(key(Kind::EndpointSlice, "b", "es0"), 0);
-    simulation.server.apply(route("r0"), 0);
+    simulation.server.apply(&service("s0"), 0);
+    simulation.server.apply(&key(Kind::EndpointSlice, "b", "es0"), 0);
+    simulation.server.apply(&route("r0"), 0);
     hear_all(&mut simulation, ROUTES);
     assert!(simulation.pending(&route("r0")).is_none());
     serve_and_answer(&mut simulation);
@@ -500,7 +503,7 @@ fn a_route_waits_for_a_service_that_nobody_has_seen() {
 #[test]
 fn a_doubt_ends_with_its_time() {
     let mut simulation = at_rest(&["s0"]);
-    simulation.server.apply(route("r0"), 0);
+    simulation.server.apply(&route("r0"), 0);
     hear_all(&mut simulation, ROUTES);
     simulation.act(Step::Wait(2_000));
     simulation.server.delete(&service("s0"));
@@ -516,8 +519,8 @@ fn a_doubt_ends_with_its_time() {
 fn taking_a_grant_away_waits_for_nothing() {
     let names: Vec<String> = (0..10).map(|number| format!("t{number}")).collect();
     let mut simulation = at_rest(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    simulation.server.apply(service("s0"), 0);
-    simulation.server.apply(route("r0"), 0);
+    simulation.server.apply(&service("s0"), 0);
+    simulation.server.apply(&route("r0"), 0);
     hear_all(&mut simulation, SERVICES);
     hear_all(&mut simulation, ROUTES);
     simulation.act(Step::Wait(2_000));
