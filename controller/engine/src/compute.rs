@@ -61,9 +61,19 @@ fn plans(world: &Recorder<'_>, name: &NamespacedName) -> Plans {
     let view = world.gateway_view(name)?;
     let plans = listener::plans(world, name);
     let hosts = host::listener_hosts(&view).into_iter().collect();
+    let parameters = gateway::parameters(world, name);
+    let (labels, annotations) = world
+        .gateway(name)
+        .and_then(|gateway| gateway.infrastructure.clone())
+        .map(|infrastructure| (infrastructure.labels, infrastructure.annotations))
+        .unwrap_or_default();
     let intent = FleetIntent {
         ports: plans.iter().map(|plan| (plan.port, plan.tls)).collect(),
         addresses: view.requested_addresses.clone(),
+        labels,
+        annotations,
+        parameters: parameters.own,
+        class_parameters: parameters.class,
     };
     Some((plans, hosts, intent))
 }

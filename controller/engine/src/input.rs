@@ -1,10 +1,11 @@
 //! What goes into the engine and what comes out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use portolan_model::ir::{Binding, Status};
-use portolan_model::objects::{GatewayAddress, Object};
-use portolan_model::{NamespacedName, ObjectKey};
+use portolan_model::objects::{EnvoyProxy, GatewayAddress, Object};
+use portolan_model::{Name, NamespacedName, ObjectKey};
 use portolan_proto::{Change, ResourceKey};
 use portolan_resolve::FleetState;
 
@@ -50,10 +51,18 @@ pub struct Output {
 }
 
 /// What a Gateway needs of its proxies.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FleetIntent {
     /// The ports that are served and whether with TLS, ascending
     pub ports: Vec<(u16, bool)>,
     /// `spec.addresses`
     pub addresses: Vec<GatewayAddress>,
+    /// `spec.infrastructure.labels`
+    pub labels: BTreeMap<Name, Name>,
+    /// `spec.infrastructure.annotations`
+    pub annotations: BTreeMap<Name, Name>,
+    /// The EnvoyProxy that the Gateway itself names
+    pub parameters: Option<Arc<EnvoyProxy>>,
+    /// The EnvoyProxy that its class names
+    pub class_parameters: Option<Arc<EnvoyProxy>>,
 }

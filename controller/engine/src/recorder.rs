@@ -8,8 +8,8 @@ use portolan_model::ir::{
     BackendId, BackendView, Binding, ClusterKey, GatewayView, HostEntry, ListenerId, ParentView, RouteView, TableId,
 };
 use portolan_model::objects::{
-    Backend, BackendTlsPolicy, EndpointSlice, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant, Secret,
-    Service,
+    Backend, BackendTlsPolicy, EndpointSlice, EnvoyProxy, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant,
+    Secret, Service,
 };
 use portolan_model::{Kind, Name, NamespacedName, ObjectKey};
 use portolan_proto::Version;
@@ -125,6 +125,10 @@ impl World for Recorder<'_> {
 
     fn backend(&self, name: &NamespacedName) -> Option<Arc<Backend>> {
         typed!(self, Backend, Backend, name)
+    }
+
+    fn envoy_proxy(&self, name: &NamespacedName) -> Option<Arc<EnvoyProxy>> {
+        typed!(self, EnvoyProxy, EnvoyProxy, name)
     }
 
     fn secret(&self, name: &NamespacedName) -> Option<Arc<Secret>> {

@@ -1,20 +1,25 @@
-//! Fleets: the proxies of one Gateway, and who they are.
+//! Fleets: the proxies of one Gateway, who they are, and what they are made of in a cluster. Pure: clock and randomness come in as arguments.
 //!
 //! ```text
 //! Gateway NS/NAME ──▶ Fleet ──▶ bootstrap of its proxies (translate)
 //! xds ──Transition──▶ Heard ──Event──▶ engine
+//! FleetIntent ──▶ manifests ──▶ applier            Service as it is ──▶ binding ──Event──▶ engine
 //! ```
-//!
-//! What manages fleets in a cluster (manifests, credentials, revisions) is not here yet.
 
+mod addresses;
 mod heard;
+mod manifest;
+mod names;
 
 use std::fmt;
 
 use portolan_model::NamespacedName;
 use portolan_translate::{BootstrapOptions, DEFAULT_CONNECTION_LIMIT, XdsServer};
 
+pub use addresses::binding;
 pub use heard::{Heard, gateway_of};
+pub use manifest::{ManagedFleet, Manifests, ObjectId, Platform, Template, manifests, workloads};
+pub use names::{GATEWAY_LABEL, PROXY, label_value, resource_name};
 
 /// The set of proxies that share one Snapshot: those of one Gateway. The xDS server knows it by this name
 /// (`portolan_xds::FleetName`).

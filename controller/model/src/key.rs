@@ -21,6 +21,8 @@ pub enum Kind {
     BackendTLSPolicy,
     /// `portolan.dev`
     Backend,
+    /// `portolan.dev`
+    EnvoyProxy,
     Namespace,
     Service,
     EndpointSlice,
@@ -37,7 +39,7 @@ pub const CONTROLLER_NAME: &str = "portolan.dev/gateway-controller";
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::GatewayClass,
         Self::Gateway,
         Self::ListenerSet,
@@ -49,6 +51,7 @@ impl Kind {
         Self::ReferenceGrant,
         Self::BackendTLSPolicy,
         Self::Backend,
+        Self::EnvoyProxy,
         Self::Namespace,
         Self::Service,
         Self::EndpointSlice,
@@ -71,6 +74,7 @@ impl Kind {
             Self::ReferenceGrant => "ReferenceGrant",
             Self::BackendTLSPolicy => "BackendTLSPolicy",
             Self::Backend => "Backend",
+            Self::EnvoyProxy => "EnvoyProxy",
             Self::Namespace => "Namespace",
             Self::Service => "Service",
             Self::EndpointSlice => "EndpointSlice",
@@ -85,7 +89,7 @@ impl Kind {
         match self {
             Self::Namespace | Self::Service | Self::Secret | Self::ConfigMap => "",
             Self::EndpointSlice => "discovery.k8s.io",
-            Self::Backend => PORTOLAN_GROUP,
+            Self::Backend | Self::EnvoyProxy => PORTOLAN_GROUP,
             _ => GATEWAY_GROUP,
         }
     }

@@ -15,8 +15,12 @@ pub fn gateway_class(world: &dyn World, name: &Name) -> Option<Status> {
     if &*class.controller_name != CONTROLLER_NAME {
         return None;
     }
-    let accepted = match gateways::class_problem(&class) {
-        None => Condition::new(ConditionType::Accepted, true, Reason::Accepted, "Accepted"),
+    let accepted = match gateways::class_problem(world, &class) {
+        None => match gateways::class_note(world, &class) {
+            None => Condition::new(ConditionType::Accepted, true, Reason::Accepted, "Accepted"),
+            Some(note) => Condition::new(ConditionType::Accepted, true, Reason::Accepted, format!("Accepted. {note}"))
+                .with_attention(true),
+        },
         Some(problem) => Condition::new(ConditionType::Accepted, false, Reason::InvalidParameters, problem),
     };
     let supported_features = features::supported().map(Name::from).collect();

@@ -7,8 +7,8 @@ use portolan_model::ir::{
     BackendId, BackendView, Binding, ClusterKey, GatewayView, HostEntry, ParentView, RouteView, TableId,
 };
 use portolan_model::objects::{
-    Backend, BackendTlsPolicy, EndpointSlice, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant, Secret,
-    Service,
+    Backend, BackendTlsPolicy, EndpointSlice, EnvoyProxy, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant,
+    Secret, Service,
 };
 use portolan_model::{Name, NamespacedName, ObjectKey};
 
@@ -27,6 +27,7 @@ pub trait World {
     fn namespace_labels(&self, name: &Name) -> Arc<BTreeMap<Name, Name>>;
     fn service(&self, name: &NamespacedName) -> Option<Arc<Service>>;
     fn backend(&self, name: &NamespacedName) -> Option<Arc<Backend>>;
+    fn envoy_proxy(&self, name: &NamespacedName) -> Option<Arc<EnvoyProxy>>;
     fn secret(&self, name: &NamespacedName) -> Option<Arc<Secret>>;
     fn backend_tls_policy(&self, name: &NamespacedName) -> Option<Arc<BackendTlsPolicy>>;
     /// Where the proxies of a Gateway listen, once that is decided

@@ -40,8 +40,8 @@ mod version;
 mod virtual_host;
 
 pub use bootstrap::{
-    BootstrapOptions, DEFAULT_CONNECTION_LIMIT, ENVOY_ARGUMENTS, LOCAL_CLUSTER, ServerTls, XDS_CLUSTER, XdsServer,
-    bootstrap,
+    AUTHORITIES_SECRET, BootstrapOptions, DEFAULT_CONNECTION_LIMIT, ENVOY_ARGUMENTS, IDENTITY_SECRET, LOCAL_CLUSTER,
+    SecretFiles, ServerTls, XDS_CLUSTER, XdsServer, bootstrap,
 };
 pub use cluster::{INVALID_CLUSTER, cluster};
 pub use endpoints::{endpoints, local_endpoints};

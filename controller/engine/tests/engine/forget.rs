@@ -21,6 +21,7 @@ const KINDS: &[ReadKind] = &[
     ReadKind::Object(Kind::Service),
     ReadKind::Object(Kind::BackendTLSPolicy),
     ReadKind::Object(Kind::Backend),
+    ReadKind::Object(Kind::EnvoyProxy),
     ReadKind::Object(Kind::Secret),
     ReadKind::Grants,
     ReadKind::ListenerSetsOf,

@@ -291,6 +291,15 @@ fn secret(choices: &mut Choices, namespace: &str, object: &str) -> Secret {
     }
 }
 
+fn parameters(namespace: Option<&str>, object: &str) -> ParametersRef {
+    ParametersRef {
+        group: name("portolan.dev"),
+        kind: name("EnvoyProxy"),
+        namespace: namespace.map(name),
+        name: name(object),
+    }
+}
+
 type Build = fn(&mut Choices, usize) -> Object;
 
 /// The kinds of a world, each with the number of objects and how one is made.
@@ -299,7 +308,7 @@ const KINDS: &[(Kind, usize, Build)] = &[
         Object::GatewayClass(Arc::new(GatewayClass {
             meta: meta("", ["ours", "other"][number], 0),
             controller_name: name(if number == 0 && !choices.chance(6) { CONTROLLER_NAME } else { "else.where/x" }),
-            parameters_ref: None,
+            parameters_ref: choices.chance(4).then(|| parameters(Some("a"), "p0")),
         }))
     }),
     (Kind::Gateway, 3, |choices, number| {
@@ -309,7 +318,11 @@ const KINDS: &[(Kind, usize, Build)] = &[
             class: name(if choices.chance(16) { "other" } else { "ours" }),
             listeners: (0..=choices.pick(3)).map(|number| listener(choices, number)).collect(),
             addresses: Vec::new(),
-            infrastructure: None,
+            infrastructure: choices.chance(4).then(|| Infrastructure {
+                labels: BTreeMap::new(),
+                annotations: BTreeMap::new(),
+                parameters_ref: Some(parameters(None, choices.one(&["p0", "p1"]))),
+            }),
             allowed_listeners: AllowedListeners { from: selector(choices) },
             tls: None,
             default_scope: None,
@@ -415,6 +428,19 @@ const KINDS: &[(Kind, usize, Build)] = &[
             }],
             app_protocols: Vec::new(),
         }))
+    }),
+    (Kind::EnvoyProxy, 2, |choices, number| {
+        let mut spec = serde_json::json!({});
+        if choices.chance(2) {
+            spec["concurrency"] = serde_json::json!(1 + choices.pick(2));
+        }
+        let object = serde_json::json!({
+            "apiVersion": "portolan.dev/v1alpha1",
+            "kind": "EnvoyProxy",
+            "metadata": {"namespace": "a", "name": format!("p{number}")},
+            "spec": spec,
+        });
+        portolan_model::read::json(&object).object.unwrap()
     }),
     (Kind::Namespace, 3, |choices, number| {
         Object::Namespace(Arc::new(Namespace {

@@ -4,6 +4,7 @@
 
 mod backend;
 mod core;
+mod envoy_proxy;
 mod gateway;
 mod grpc;
 mod http;
@@ -15,6 +16,10 @@ pub use backend::{Backend, BackendEndpoint};
 pub use core::{
     AddressType, ConfigMap, Endpoint, EndpointPort, EndpointSlice, IpFamily, Namespace, Secret, Service, ServicePort,
     TransportProtocol,
+};
+pub use envoy_proxy::{
+    EnvoyProxy, Patch, ProxyAutoscaler, ProxyBootstrap, ProxyContainer, ProxyDisruptionBudget, ProxyPod, ProxyService,
+    ProxyWorkload, Raw,
 };
 pub use gateway::{
     AllowedListeners, AllowedRoutes, CertificateRef, ClientValidation, FromNamespaces, Gateway, GatewayAddress,
@@ -68,6 +73,7 @@ pub enum Object {
     ReferenceGrant(Arc<ReferenceGrant>),
     BackendTlsPolicy(Arc<BackendTlsPolicy>),
     Backend(Arc<Backend>),
+    EnvoyProxy(Arc<EnvoyProxy>),
     Namespace(Arc<Namespace>),
     Service(Arc<Service>),
     EndpointSlice(Arc<EndpointSlice>),
@@ -89,6 +95,7 @@ impl Object {
             Self::ReferenceGrant(object) => &object.meta,
             Self::BackendTlsPolicy(object) => &object.meta,
             Self::Backend(object) => &object.meta,
+            Self::EnvoyProxy(object) => &object.meta,
             Self::Namespace(object) => &object.meta,
             Self::Service(object) => &object.meta,
             Self::EndpointSlice(object) => &object.meta,
@@ -109,6 +116,7 @@ impl Object {
             Self::ReferenceGrant(_) => Kind::ReferenceGrant,
             Self::BackendTlsPolicy(_) => Kind::BackendTLSPolicy,
             Self::Backend(_) => Kind::Backend,
+            Self::EnvoyProxy(_) => Kind::EnvoyProxy,
             Self::Namespace(_) => Kind::Namespace,
             Self::Service(_) => Kind::Service,
             Self::EndpointSlice(_) => Kind::EndpointSlice,

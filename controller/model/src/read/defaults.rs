@@ -20,6 +20,7 @@ const fn table(kind: Kind) -> &'static [(&'static str, &'static str)] {
         | Kind::ReferenceGrant
         | Kind::BackendTLSPolicy
         | Kind::Backend
+        | Kind::EnvoyProxy
         | Kind::Namespace
         | Kind::ConfigMap => &[],
     }

@@ -164,6 +164,26 @@ fn objects<T>(file: &Arc<str>, text: &[u8], mut read: impl FnMut(&document::Node
     })
 }
 
+/// The JSON schema of `spec` of one of Portolan's own kinds, for its CustomResourceDefinition.
+#[must_use]
+pub fn schema(kind: crate::Kind) -> serde_json::Value {
+    kinds::schema_of_spec(kind)
+}
+
+/// The one document of a YAML or JSON text as a JSON value.
+///
+/// # Errors
+/// What keeps it from being read, with line and column.
+pub fn yaml(text: &str) -> Result<serde_json::Value, String> {
+    let mut documents = document::read(text.as_bytes(), |document, all| all.push(written::json(document)))
+        .map_err(|error| format!("line {}, column {}: {}", error.at.line, error.at.column, error.message))?;
+    match (documents.pop(), documents.len()) {
+        (Some(document), 0) => Ok(document),
+        (None, _) => Err("the text is empty".to_owned()),
+        (Some(_), others) => Err(format!("there must be one document, there are {}", others + 1)),
+    }
+}
+
 /// One object as an API server sends it. A list is not taken apart.
 #[must_use]
 pub fn json(value: &serde_json::Value) -> Manifest {

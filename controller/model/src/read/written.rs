@@ -43,7 +43,7 @@ fn redact(secret: &mut Map<String, Json>) {
 }
 
 /// To an API server a null field is an absent one.
-fn json(node: &Node) -> Json {
+pub(super) fn json(node: &Node) -> Json {
     match &node.value {
         Value::Null => Json::Null,
         Value::Bool(value) => Json::Bool(*value),

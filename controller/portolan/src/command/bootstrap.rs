@@ -47,6 +47,7 @@ fn server(arguments: &BootstrapArguments) -> Result<XdsServer, Failure> {
             private_key: arguments.key.clone().unwrap_or_default(),
             authorities: arguments.ca.clone().unwrap_or_default(),
             server_name: arguments.server_name.clone().unwrap_or_else(|| host.to_owned()),
+            secrets: None,
         },
     })
 }

@@ -3,6 +3,7 @@
 mod certificates;
 mod conflict;
 mod listener;
+mod parameters;
 mod sets;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,7 @@ use portolan_model::{CONTROLLER_NAME, Condition, ConditionType, Kind, Name, Name
 
 use crate::{World, hostname};
 use conflict::Candidate;
+pub use parameters::{Parameters, parameters};
 
 /// The Gateway as Portolan sees it; `None` where it or its class is absent or the class is another controller's.
 pub fn view(world: &dyn World, name: &NamespacedName) -> Option<GatewayView> {
@@ -39,11 +41,12 @@ pub fn view(world: &dyn World, name: &NamespacedName) -> Option<GatewayView> {
     mark_overlapping(&mut listeners);
 
     let listeners: Vec<_> = listeners.into_iter().map(Arc::new).collect();
-    let refusal = refusal(&gateway, &class);
+    let refusal = refusal(world, &gateway, &class);
     // The Gateway's own conditions "reflect the status of the local configuration" (GEP-1713).
     let local: Vec<&ListenerView> =
         listeners.iter().filter(|listener| listener.id.parent == own).map(AsRef::as_ref).collect();
-    let accepted = accepted(&gateway, refusal.as_ref(), &local);
+    let notes = not_served(world, &gateway);
+    let accepted = accepted(&notes, refusal.as_ref(), &local);
     let resolved = resolved_refs(&local);
     Some(GatewayView {
         name: name.clone(),
@@ -93,17 +96,15 @@ pub fn table_of(gateway: &NamespacedName, listener: &ListenerView) -> Option<Tab
 }
 
 /// Why nothing of a Gateway is served whatever its listeners say.
-fn refusal(gateway: &Gateway, class: &GatewayClass) -> Option<(Reason, String)> {
+fn refusal(world: &dyn World, gateway: &Gateway, class: &GatewayClass) -> Option<(Reason, String)> {
     let infrastructure =
         gateway.infrastructure.as_ref().and_then(|infrastructure| infrastructure.parameters_ref.as_ref());
-    if let Some(parameters) = infrastructure {
-        let message = format!(
-            "spec.infrastructure.parametersRef names the kind {}.{}, which Portolan does not support; remove the reference",
-            parameters.kind, parameters.group
-        );
-        return Some((Reason::InvalidParameters, message));
+    if let Some(reference) = infrastructure
+        && let Err(problem) = parameters::find(world, reference, Some(&gateway.meta.name.namespace))
+    {
+        return Some((Reason::InvalidParameters, format!("spec.infrastructure.parametersRef {problem}")));
     }
-    if let Some(problem) = class_problem(class) {
+    if let Some(problem) = class_problem(world, class) {
         return Some((
             Reason::InvalidParameters,
             format!("GatewayClass {} is not accepted: {problem}", class.meta.name),
@@ -116,16 +117,17 @@ fn refusal(gateway: &Gateway, class: &GatewayClass) -> Option<(Reason, String)> 
 }
 
 /// Why a class is not accepted. "`InvalidParameters` … an unsupported resource or kind" (GatewayClassConditionStatusAccepted).
-pub(crate) fn class_problem(class: &GatewayClass) -> Option<String> {
-    let parameters = class.parameters_ref.as_ref()?;
-    Some(format!(
-        "spec.parametersRef names the kind {}.{}, which Portolan does not support; remove the reference",
-        parameters.kind, parameters.group
-    ))
+pub(crate) fn class_problem(world: &dyn World, class: &GatewayClass) -> Option<String> {
+    let problem = parameters::of_class(world, class)?.err()?;
+    Some(format!("spec.parametersRef {problem}"))
 }
 
-fn accepted(gateway: &Gateway, refusal: Option<&(Reason, String)>, listeners: &[&ListenerView]) -> Condition {
-    let notes = not_served(gateway);
+/// What of a class's parameters has no effect.
+pub(crate) fn class_note(world: &dyn World, class: &GatewayClass) -> Option<String> {
+    parameters::without_effect(&*parameters::of_class(world, class)?.ok()?, false)
+}
+
+fn accepted(notes: &[String], refusal: Option<&(Reason, String)>, listeners: &[&ListenerView]) -> Condition {
     let condition = |status, reason, message: String| {
         Condition::new(ConditionType::Accepted, status, reason, message).with_attention(!notes.is_empty())
     };
@@ -153,8 +155,10 @@ fn describe(listener: &ListenerView) -> String {
 }
 
 /// Fields of the Gateway that have no effect yet. Client certificates are judged per listener: that one is not served without.
-fn not_served(gateway: &Gateway) -> Vec<String> {
-    let mut notes = Vec::new();
+fn not_served(world: &dyn World, gateway: &Gateway) -> Vec<String> {
+    let own = parameters(world, &gateway.meta.name).own;
+    let mut notes: Vec<String> =
+        own.iter().filter_map(|parameters| parameters::without_effect(parameters, true)).collect();
     if gateway.tls.as_ref().is_some_and(|tls| tls.backend_client_certificate.is_some()) {
         notes.push(
             "spec.tls.backend is not supported yet: no client certificate is shown to backends, and backends with a BackendTLSPolicy are refused"

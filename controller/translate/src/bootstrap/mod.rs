@@ -16,7 +16,7 @@ use crate::{ADS, address};
 
 pub use overload::DEFAULT_CONNECTION_LIMIT;
 pub(crate) use runtime::runtime;
-pub use xds::{ServerTls, XDS_CLUSTER, XdsServer};
+pub use xds::{AUTHORITIES_SECRET, IDENTITY_SECRET, SecretFiles, ServerTls, XDS_CLUSTER, XdsServer};
 
 /// Cluster of the proxies themselves, which zone-aware routing compares with a backend's endpoints. Its endpoints come over the
 /// stream like any other's.

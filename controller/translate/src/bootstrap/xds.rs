@@ -6,10 +6,11 @@ use portolan_proto::envoy::bootstrap::bootstrap::DynamicResources;
 use portolan_proto::envoy::cluster::Cluster;
 use portolan_proto::envoy::cluster::cluster::{ClusterDiscoveryType, DiscoveryType};
 use portolan_proto::envoy::core::api_config_source::ApiType;
+use portolan_proto::envoy::core::config_source::ConfigSourceSpecifier;
 use portolan_proto::envoy::core::grpc_service::{EnvoyGrpc, TargetSpecifier};
 use portolan_proto::envoy::core::{
-    Address, ApiConfigSource, ApiVersion, BackoffStrategy, DataSource, GrpcService, Http2ProtocolOptions,
-    KeepaliveSettings, RetryPolicy, TransportSocket, data_source::Specifier, transport_socket,
+    Address, ApiConfigSource, ApiVersion, BackoffStrategy, ConfigSource, DataSource, GrpcService, Http2ProtocolOptions,
+    KeepaliveSettings, PathConfigSource, RetryPolicy, TransportSocket, data_source::Specifier, transport_socket,
 };
 use portolan_proto::envoy::endpoint::{
     ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints, lb_endpoint::HostIdentifier,
@@ -19,11 +20,11 @@ use portolan_proto::envoy::http_protocol_options::http_protocol_options::{
     ExplicitHttpConfig, UpstreamProtocolOptions, explicit_http_config::ProtocolConfig,
 };
 use portolan_proto::envoy::matcher::{StringMatcher, string_matcher::MatchPattern};
-use portolan_proto::envoy::tls::common_tls_context::ValidationContextType;
+use portolan_proto::envoy::tls::common_tls_context::{CombinedCertificateValidationContext, ValidationContextType};
 use portolan_proto::envoy::tls::subject_alt_name_matcher::SanType;
 use portolan_proto::envoy::tls::{
-    CertificateValidationContext, CommonTlsContext, SubjectAltNameMatcher, TlsCertificate, TlsParameters,
-    UpstreamTlsContext, tls_parameters::TlsProtocol,
+    CertificateValidationContext, CommonTlsContext, SdsSecretConfig, SubjectAltNameMatcher, TlsCertificate,
+    TlsParameters, UpstreamTlsContext, tls_parameters::TlsProtocol,
 };
 use portolan_proto::envoy::{Any, Duration, pack_any};
 
@@ -63,7 +64,23 @@ pub struct ServerTls {
     pub authorities: String,
     /// The name that Portolan's certificate must have
     pub server_name: String,
+    /// `Some`: the proxy reads the PEM files again when they change, through these files
+    pub secrets: Option<SecretFiles>,
 }
+
+/// What Envoy needs to follow files that change, which it does only for secrets that SDS delivers; here SDS is a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretFiles {
+    /// File with a DiscoveryResponse that holds [`IDENTITY_SECRET`]
+    pub identity: String,
+    /// File with a DiscoveryResponse that holds [`AUTHORITIES_SECRET`]
+    pub authorities: String,
+}
+
+/// Name of the SDS resource with the proxy's certificate.
+pub const IDENTITY_SECRET: &str = "portolan/identity";
+/// Name of the SDS resource that says whom the proxy trusts.
+pub const AUTHORITIES_SECRET: &str = "portolan/authorities";
 
 /// Listeners and clusters over one delta stream, on which everything else follows.
 pub fn dynamic_resources() -> DynamicResources {
@@ -151,33 +168,39 @@ fn http2_with_keepalive() -> Any {
 fn transport_socket(tls: &ServerTls) -> TransportSocket {
     let name =
         StringMatcher { match_pattern: Some(MatchPattern::Exact(tls.server_name.clone())), ..Default::default() };
-    let context = UpstreamTlsContext {
-        sni: tls.server_name.clone(),
-        common_tls_context: Some(CommonTlsContext {
-            tls_params: Some(TlsParameters {
-                tls_minimum_protocol_version: TlsProtocol::TlSv13.into(),
-                tls_maximum_protocol_version: TlsProtocol::TlSv13.into(),
+    let names =
+        vec![SubjectAltNameMatcher { san_type: SanType::Dns.into(), matcher: Some(name), ..Default::default() }];
+    let mut common = CommonTlsContext {
+        tls_params: Some(TlsParameters {
+            tls_minimum_protocol_version: TlsProtocol::TlSv13.into(),
+            tls_maximum_protocol_version: TlsProtocol::TlSv13.into(),
+            ..Default::default()
+        }),
+        alpn_protocols: vec!["h2".into()],
+        ..Default::default()
+    };
+    let mut validation = CertificateValidationContext { match_typed_subject_alt_names: names, ..Default::default() };
+    common.validation_context_type = Some(match &tls.secrets {
+        Some(secrets) => {
+            common.tls_certificate_sds_secret_configs = vec![sds_file(IDENTITY_SECRET, &secrets.identity)];
+            ValidationContextType::CombinedValidationContext(CombinedCertificateValidationContext {
+                default_validation_context: Some(validation),
+                validation_context_sds_secret_config: Some(sds_file(AUTHORITIES_SECRET, &secrets.authorities)),
                 ..Default::default()
-            }),
-            alpn_protocols: vec!["h2".into()],
-            tls_certificates: vec![TlsCertificate {
+            })
+        }
+        None => {
+            common.tls_certificates = vec![TlsCertificate {
                 certificate_chain: Some(file(&tls.certificate)),
                 private_key: Some(file(&tls.private_key)),
                 ..Default::default()
-            }],
-            validation_context_type: Some(ValidationContextType::ValidationContext(CertificateValidationContext {
-                trusted_ca: Some(file(&tls.authorities)),
-                match_typed_subject_alt_names: vec![SubjectAltNameMatcher {
-                    san_type: SanType::Dns.into(),
-                    matcher: Some(name),
-                    ..Default::default()
-                }],
-                ..Default::default()
-            })),
-            ..Default::default()
-        }),
-        ..Default::default()
-    };
+            }];
+            validation.trusted_ca = Some(file(&tls.authorities));
+            ValidationContextType::ValidationContext(validation)
+        }
+    });
+    let context =
+        UpstreamTlsContext { sni: tls.server_name.clone(), common_tls_context: Some(common), ..Default::default() };
     TransportSocket {
         name: "envoy.transport_sockets.tls".into(),
         config_type: Some(transport_socket::ConfigType::TypedConfig(pack_any(context))),
@@ -186,4 +209,18 @@ fn transport_socket(tls: &ServerTls) -> TransportSocket {
 
 fn file(path: &str) -> DataSource {
     DataSource { specifier: Some(Specifier::Filename(path.into())), ..Default::default() }
+}
+
+fn sds_file(name: &str, path: &str) -> SdsSecretConfig {
+    SdsSecretConfig {
+        name: name.into(),
+        sds_config: Some(ConfigSource {
+            resource_api_version: ApiVersion::V3.into(),
+            config_source_specifier: Some(ConfigSourceSpecifier::PathConfigSource(PathConfigSource {
+                path: path.into(),
+                ..Default::default()
+            })),
+            ..Default::default()
+        }),
+    }
 }

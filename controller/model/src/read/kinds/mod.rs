@@ -5,6 +5,7 @@ mod backend_tls_policy;
 mod config_map;
 mod cors;
 mod endpoint_slice;
+mod envoy_proxy;
 mod external_auth;
 mod forms;
 mod gateway;
@@ -58,6 +59,7 @@ pub(super) static PATTERNS: &[&super::schema::Pattern] = &[
     &backend_tls_policy::URI,
     &backend_tls_policy::WELL_KNOWN,
     &cors::ORIGIN,
+    &envoy_proxy::QUANTITY,
     &gateway::ADDRESS_TYPE,
     &grpc_match::SERVICE,
     &grpc_match::METHOD,
@@ -80,6 +82,14 @@ pub(super) fn each_object(document: &Node, visit: &mut impl FnMut(&Node)) {
         _ if is_list && document.get("items").is_none() => {}
         _ => visit(document),
     }
+}
+
+/// The JSON schema of `spec` of one of Portolan's own kinds, as its reader reads it.
+pub(super) fn schema_of_spec(kind: Kind) -> serde_json::Value {
+    let mut reader = Reader::sketching();
+    let meta = Meta { created: 0, name: NamespacedName::new("", "") };
+    reader.object(super::schema::nothing(), |fields| spec(fields, kind, "v1alpha1", meta));
+    reader.sketch()
 }
 
 /// Reads an object.
@@ -174,7 +184,7 @@ pub(super) const fn versions(kind: Kind) -> (&'static [&'static str], &'static [
         Kind::BackendTLSPolicy => (&["v1"], &["v1alpha3"]),
         Kind::TLSRoute => (&["v1"], &["v1alpha2", "v1alpha3"]),
         Kind::TCPRoute | Kind::UDPRoute => (&["v1"], &["v1alpha2"]),
-        Kind::Backend => (&["v1alpha1"], &[]),
+        Kind::Backend | Kind::EnvoyProxy => (&["v1alpha1"], &[]),
         Kind::Namespace | Kind::Service | Kind::EndpointSlice | Kind::Secret | Kind::ConfigMap => (&["v1"], &[]),
     }
 }
@@ -227,6 +237,7 @@ fn spec(fields: &mut Fields<'_>, kind: Kind, version: &str, meta: Meta) -> Objec
         Kind::ReferenceGrant => Object::ReferenceGrant(Arc::new(reference_grant::read(fields, meta))),
         Kind::BackendTLSPolicy => Object::BackendTlsPolicy(Arc::new(backend_tls_policy::read(fields, meta))),
         Kind::Backend => Object::Backend(Arc::new(backend::read(fields, meta))),
+        Kind::EnvoyProxy => Object::EnvoyProxy(Arc::new(envoy_proxy::read(fields, meta))),
         // The rest are the kinds of layer 4; those without a spec were read before.
         _ => Object::L4Route(Arc::new(layer4::read(fields, meta, kind, version))),
     }

@@ -19,6 +19,10 @@ impl Choice {
     }
 
     pub fn read(&self, reader: &mut Reader, node: &Node) -> Name {
+        if let Some(sketch) = &mut reader.sketch {
+            sketch.choice(self.values);
+            return Arc::from("");
+        }
         let Some(text) = node.as_text() else {
             reader.mistyped(node, "a string");
             return Arc::from("");

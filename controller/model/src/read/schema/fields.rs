@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::super::document::{Entry, Node, Position, Value, find};
-use super::{Channel, Choice, Reader, Step, Text, similar};
+use super::{Channel, Choice, Reader, Shape, Step, Text, similar};
 use crate::Name;
 
 /// The fields of one object, asked for by name. To ask is to know: what was never asked for is unknown.
@@ -18,6 +18,26 @@ pub(in crate::read) struct Fields<'a> {
 impl<'a> Fields<'a> {
     pub(super) fn new(reader: &'a mut Reader, entries: &'a [Entry], at: Position) -> Self {
         Self { reader, entries, at, known: Vec::new() }
+    }
+
+    /// A part of Kubernetes' own API, unread.
+    pub fn raw(&mut self, name: &'static str, shape: Shape) -> Option<serde_json::Value> {
+        self.optional(name, |reader, node| reader.raw(node, shape))
+    }
+
+    pub fn raws(&mut self, names: &[(&'static str, Shape)]) -> BTreeMap<Name, serde_json::Value> {
+        names.iter().filter_map(|(name, shape)| Some((Name::from(*name), self.raw(name, *shape)?))).collect()
+    }
+
+    /// Fields that the API has and Portolan does not support: they are named, and their paths below `spec` are noted.
+    pub fn unsupported(&mut self, names: &[&'static str], noted: &mut Vec<Name>) {
+        for name in names {
+            if self.optional(name, |reader, _| reader.sketch_anything()).is_some() && self.has(name) {
+                self.warn(name, "is not supported by Portolan: ignored");
+                let path = self.reader.path_of(name);
+                noted.push(Name::from(path.strip_prefix("spec.").unwrap_or(&path)));
+            }
+        }
     }
 
     /// Marks a field as known that is not read.
@@ -40,12 +60,18 @@ impl<'a> Fields<'a> {
 
     pub fn optional<T>(&mut self, name: &'static str, read: impl FnOnce(&mut Reader, &Node) -> T) -> Option<T> {
         self.known.push(name);
+        if self.reader.sketch.is_some() {
+            return Some(self.reader.sketch_field(name, false, read));
+        }
         let node = find(self.entries, name)?;
         Some(self.reader.at_step(Step::Field(name), |reader| read(reader, node)))
     }
 
     pub fn required<T>(&mut self, name: &'static str, read: impl FnOnce(&mut Reader, &Node) -> T) -> T {
         self.known.push(name);
+        if self.reader.sketch.is_some() {
+            return self.reader.sketch_field(name, true, read);
+        }
         if let Some(node) = find(self.entries, name) {
             return self.reader.at_step(Step::Field(name), |reader| read(reader, node));
         }
@@ -71,6 +97,10 @@ impl<'a> Fields<'a> {
 
     pub fn boolean(&mut self, name: &'static str) -> Option<bool> {
         self.optional(name, |reader, node| {
+            if let Some(sketch) = &mut reader.sketch {
+                sketch.boolean();
+                return false;
+            }
             if let Value::Bool(value) = node.value {
                 return value;
             }
@@ -158,6 +188,9 @@ impl<'a> Fields<'a> {
         mut read: impl FnMut(&mut Reader, &Node) -> T,
     ) -> BTreeMap<Name, T> {
         let read = |reader: &mut Reader, node: &Node| {
+            if reader.sketch.is_some() {
+                return BTreeMap::from([("".into(), reader.sketch_values(|reader| read(reader, node)))]);
+            }
             let Value::Map(entries) = &node.value else {
                 reader.mistyped(node, "an object");
                 return BTreeMap::new();
@@ -233,6 +266,9 @@ fn list<T>(
     sizes: RangeInclusive<usize>,
     read: impl FnMut(&mut Reader, &Node) -> T,
 ) -> Vec<T> {
+    if let Some(sketch) = &mut reader.sketch {
+        sketch.sizes(&sizes);
+    }
     if let Value::List(items) = &node.value
         && !sizes.contains(&items.len())
     {

@@ -6,7 +6,9 @@
 mod choice;
 mod duration;
 mod fields;
+mod raw;
 mod similar;
+mod sketch;
 mod text;
 
 use std::sync::Arc;
@@ -19,6 +21,7 @@ pub(super) use choice::Choice;
 pub(super) use duration::DURATION;
 pub(super) use duration::duration;
 pub(super) use fields::Fields;
+pub(super) use raw::Shape;
 pub(super) use similar::similar;
 pub(super) use text::{Pattern, Text};
 
@@ -35,12 +38,19 @@ pub(super) struct Reader {
     muted: u32,
     /// `Some`: inside a field that only this channel has
     channel: Option<Channel>,
+    /// `Some`: nothing is read; what would be read is noted as a JSON schema
+    sketch: Option<sketch::Sketch>,
 }
 
 enum Step {
     Field(&'static str),
     Key(Arc<str>),
     Index(usize),
+}
+
+/// Stands where nothing is given.
+pub(super) fn nothing() -> &'static Node {
+    &NOTHING
 }
 
 static NOTHING: Node = Node { value: Value::Null, at: Position { line: 0, column: 0 } };
@@ -55,6 +65,7 @@ impl Reader {
             incomplete: false,
             muted: 0,
             channel: None,
+            sketch: None,
         }
     }
 
@@ -82,10 +93,8 @@ impl Reader {
         self.report(at, field, message.into(), Severity::Warning, None);
     }
 
-    fn report(&mut self, at: Position, field: &str, message: String, severity: Severity, channel: Option<Channel>) {
-        if self.muted > 0 {
-            return;
-        }
+    /// The path of a field of where reading stands; of that itself for an empty name.
+    fn path_of(&self, field: &str) -> String {
         let mut path = String::new();
         for step in &self.path {
             match step {
@@ -101,6 +110,14 @@ impl Reader {
             }
             path.push_str(field);
         }
+        path
+    }
+
+    fn report(&mut self, at: Position, field: &str, message: String, severity: Severity, channel: Option<Channel>) {
+        if self.muted > 0 {
+            return;
+        }
+        let path = self.path_of(field);
         let message = match channel {
             Some(Channel::Standard) if severity == Severity::Warning => {
                 format!("{message} (refused by the standard channel)")
@@ -152,6 +169,10 @@ impl Reader {
     }
 
     fn fields<T>(&mut self, node: &Node, read: impl FnOnce(&mut Fields<'_>) -> T, closed: bool) -> T {
+        if let Some(sketch) = &mut self.sketch {
+            sketch.object(closed);
+            return read(&mut Fields::new(self, &[], node.at));
+        }
         let Value::Map(entries) = &node.value else {
             self.mistyped(node, "an object");
             return self.placeholder(|reader, node| read(&mut Fields::new(reader, &[], node.at)));
@@ -177,6 +198,9 @@ impl Reader {
 
     /// The items of a list.
     pub fn items<T>(&mut self, node: &Node, mut read: impl FnMut(&mut Self, &Node) -> T) -> Vec<T> {
+        if self.sketch.is_some() {
+            return vec![self.sketch_items(|reader| read(reader, node))];
+        }
         let Value::List(items) = &node.value else {
             self.mistyped(node, "a list");
             return Vec::new();
@@ -186,6 +210,10 @@ impl Reader {
     }
 
     pub fn integer(&mut self, node: &Node, range: std::ops::RangeInclusive<i64>) -> i64 {
+        if let Some(sketch) = &mut self.sketch {
+            sketch.integer(&range);
+            return *range.start();
+        }
         let integer = match node.value {
             Value::Integer(integer) => integer,
             // JSON has no integers: 80.0 is one.

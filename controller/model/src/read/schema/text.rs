@@ -57,6 +57,10 @@ impl Text {
     }
 
     pub fn read(&self, reader: &mut Reader, node: &Node) -> Name {
+        if let Some(sketch) = &mut reader.sketch {
+            sketch.text(self.min, self.max, self.pattern.map(|pattern| pattern.source));
+            return Arc::from("");
+        }
         let Some(text) = node.as_text() else {
             reader.mistyped(node, "a string");
             return Arc::from("");

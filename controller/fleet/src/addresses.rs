@@ -1,0 +1,119 @@
+//! Which addresses a Gateway asks for, and which its fleet's Service has got.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use portolan_model::Name;
+use portolan_model::ir::Binding;
+use portolan_model::objects::GatewayAddress;
+use serde_json::Value;
+
+/// The values of `spec.addresses` that a Service can have; those without a value are for whoever assigns addresses.
+pub(crate) fn wanted(addresses: &[GatewayAddress]) -> Vec<&str> {
+    addresses.iter().filter(|address| &*address.kind == "IPAddress").filter_map(|it| it.value.as_deref()).collect()
+}
+
+/// Where the proxies of a Gateway listen and what `status.addresses` says. `service`: the fleet's Service as the API server has it.
+/// `None`: it has no address yet. `ipv6`: whether the nodes have IPv6; then `::` takes both families, which serves clusters of either
+/// family and of both.
+#[must_use]
+pub fn binding(addresses: &[GatewayAddress], service: Option<&Value>, ipv6: bool) -> Option<Binding> {
+    let assigned = service.map(assigned).unwrap_or_default();
+    let wanted = wanted(addresses);
+    let has = |address: &str| {
+        let same = |(_, value): &(Name, Name)| {
+            value.parse::<IpAddr>().is_ok_and(|one| address.parse::<IpAddr>().is_ok_and(|other| one == other))
+        };
+        assigned.iter().any(same)
+    };
+    let mut unusable: Vec<(Name, Arc<str>)> = Vec::new();
+    for (index, address) in wanted.iter().enumerate().filter(|(_, address)| !has(address)) {
+        let reason = if index > 0 && is_load_balancer(service) {
+            "a Service of type LoadBalancer asks for one address alone; remove the others"
+        } else {
+            "the cluster has not given it to the fleet's Service; it is taken, or none of the load balancer's"
+        };
+        unusable.push((Name::from(*address), Arc::from(reason)));
+    }
+    if assigned.is_empty() && unusable.is_empty() {
+        return None;
+    }
+    let everywhere = if ipv6 { Vec::new() } else { vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED)] };
+    Some(Binding { addresses: everywhere, port_offset: 0, status: assigned, unusable })
+}
+
+fn is_load_balancer(service: Option<&Value>) -> bool {
+    service.is_none_or(|service| service.pointer("/spec/type").is_some_and(|kind| kind == "LoadBalancer"))
+}
+
+/// Type and value of each address, as `status.addresses` has them.
+fn assigned(service: &Value) -> Vec<(Name, Name)> {
+    let list = |pointer: &str| service.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+    let typed = |kind: &str, value: &str| (Name::from(kind), Name::from(value));
+    let ips = |pointer: &str| -> Vec<(Name, Name)> {
+        list(pointer).filter_map(Value::as_str).filter(|ip| *ip != "None").map(|ip| typed("IPAddress", ip)).collect()
+    };
+    if is_load_balancer(Some(service)) {
+        let ingress =
+            list("/status/loadBalancer/ingress").filter_map(|one| match (one.get("ip"), one.get("hostname")) {
+                (Some(Value::String(ip)), _) if !ip.is_empty() => Some(typed("IPAddress", ip)),
+                (_, Some(Value::String(hostname))) if !hostname.is_empty() => Some(typed("Hostname", hostname)),
+                _ => None,
+            });
+        return ingress.collect();
+    }
+    let external = ips("/spec/externalIPs");
+    if external.is_empty() { ips("/spec/clusterIPs") } else { external }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn asked(values: &[Option<&str>]) -> Vec<GatewayAddress> {
+        let address = |value: &Option<&str>| GatewayAddress { kind: "IPAddress".into(), value: value.map(Name::from) };
+        values.iter().map(address).collect()
+    }
+
+    fn balanced(addresses: &Value) -> Value {
+        json!({"spec": {"type": "LoadBalancer", "clusterIPs": ["10.0.0.1"]}, "status": {"loadBalancer": {"ingress": addresses}}})
+    }
+
+    #[test]
+    fn a_load_balancer_gives_addresses_or_names() {
+        assert_eq!(binding(&[], None, true), None);
+        assert_eq!(binding(&[], Some(&balanced(&json!([]))), true), None);
+        let service = balanced(&json!([{"ip": "192.0.2.1"}, {"hostname": "lb.test"}]));
+        let bound = binding(&[], Some(&service), true).unwrap();
+        assert!(bound.addresses.is_empty() && bound.unusable.is_empty());
+        let status = [("IPAddress", "192.0.2.1"), ("Hostname", "lb.test")];
+        assert_eq!(bound.status, status.map(|(kind, value)| (Name::from(kind), Name::from(value))));
+        assert_eq!(binding(&[], Some(&service), false).unwrap().addresses, [IpAddr::from([0, 0, 0, 0])]);
+    }
+
+    #[test]
+    fn what_was_asked_for_and_not_given_is_unusable() {
+        let service = balanced(&json!([{"ip": "192.0.2.1"}]));
+        let names = |asked: &[GatewayAddress], service: Option<&Value>| -> Vec<String> {
+            let bound = binding(asked, service, true);
+            bound.into_iter().flat_map(|bound| bound.unusable).map(|(name, _)| name.to_string()).collect()
+        };
+        assert_eq!(names(&asked(&[Some("192.0.2.1")]), Some(&service)), [""; 0]);
+        assert_eq!(names(&asked(&[None]), Some(&service)), [""; 0]);
+        assert_eq!(names(&asked(&[Some("192.0.2.1"), Some("192.0.2.9")]), Some(&service)), ["192.0.2.9"]);
+        assert_eq!(names(&asked(&[Some("192.0.2.9")]), None), ["192.0.2.9"]);
+    }
+
+    #[test]
+    fn other_services_have_addresses_of_the_cluster() {
+        let service = json!({"spec": {"type": "ClusterIP", "clusterIPs": ["10.0.0.1", "fd00::1"]}});
+        let status = binding(&[], Some(&service), true).unwrap().status;
+        assert_eq!(status.len(), 2);
+        let external =
+            json!({"spec": {"type": "NodePort", "clusterIPs": ["10.0.0.1"], "externalIPs": ["2001:DB8::1"]}});
+        let bound = binding(&asked(&[Some("2001:db8::1")]), Some(&external), true).unwrap();
+        assert_eq!((bound.status.len(), bound.unusable.len()), (1, 0));
+    }
+}
