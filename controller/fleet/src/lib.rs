@@ -4,12 +4,17 @@
 //! Gateway NS/NAME ──▶ Fleet ──▶ bootstrap of its proxies (translate)
 //! xds ──Transition──▶ Heard ──Event──▶ engine
 //! FleetIntent ──▶ manifests ──▶ applier            Service as it is ──▶ binding ──Event──▶ engine
+//! Secret as it is, time ──▶ look_after_authority ──▶ Authorities ──▶ identity_secret, server certificate
 //! ```
 
 mod addresses;
+mod authority;
+mod crds;
 mod heard;
+mod identity;
 mod manifest;
 mod names;
+mod secrets;
 
 use std::fmt;
 
@@ -17,9 +22,13 @@ use portolan_model::NamespacedName;
 use portolan_translate::{BootstrapOptions, DEFAULT_CONNECTION_LIMIT, XdsServer};
 
 pub use addresses::binding;
+pub use authority::{Authorities, CredentialError, Lifetimes, NewKey, SHORTEST_LEAF};
+pub use crds::crds;
 pub use heard::{Heard, gateway_of};
-pub use manifest::{ManagedFleet, Manifests, ObjectId, Platform, Template, manifests, workloads};
+pub use identity::{Identity, Leaf, TRUST_DOMAIN};
+pub use manifest::{DRAIN_TOKEN_HEADER, ManagedFleet, Manifests, ObjectId, Platform, Template, manifests, workloads};
 pub use names::{GATEWAY_LABEL, PROXY, label_value, resource_name};
+pub use secrets::{AUTHORITY_SECRET, AuthorityAction, authorities, identity_secret, look_after_authority};
 
 /// The set of proxies that share one Snapshot: those of one Gateway. The xDS server knows it by this name
 /// (`portolan_xds::FleetName`).

@@ -75,6 +75,14 @@ Examples:
   portolan bootstrap shop/web --xds-socket /run/portolan/xds.sock > envoy.json
   portolan bootstrap shop/web --xds portolan.example:18000 --certificate tls.crt --key tls.key --ca ca.crt")]
     Bootstrap(BootstrapArguments),
+    /// Looks after the Envoy of a pod: readiness, and draining before its end. Fleets run it as a sidecar
+    #[command(hide = true)]
+    Proxy(ProxyOptions),
+    /// Prints the CustomResourceDefinitions of Portolan's own kinds
+    #[command(after_help = "\
+Examples:
+  portolan crds | kubectl apply --server-side -f -")]
+    Crds,
     /// Prints the version, and which versions of the Gateway API and of Envoy it knows
     Version {
         #[arg(short, long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
@@ -220,6 +228,25 @@ pub struct BootstrapArguments {
     /// Megabytes of memory above which Envoy sheds load
     #[arg(long, value_name = "MB")]
     pub heap_limit: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+pub struct ProxyOptions {
+    /// Unix socket of Envoy's admin interface
+    #[arg(long, value_name = "PATH")]
+    pub admin_socket: PathBuf,
+    /// Where kubelet asks: GET /ready, GET /drain
+    #[arg(long, default_value_t = 19001, value_name = "PORT")]
+    pub port: u16,
+    /// How many seconds to go on before draining, until load balancers have let go
+    #[arg(long, default_value_t = 10, value_name = "SECONDS")]
+    pub drain_wait: u64,
+    /// When draining is over, connections or not; counted from its beginning
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    pub drain_limit: u64,
+    /// What whoever asks for draining has to show
+    #[arg(long, value_name = "TOKEN")]
+    pub drain_token: String,
 }
 
 #[cfg(test)]

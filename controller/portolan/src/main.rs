@@ -4,6 +4,7 @@ mod cli;
 mod command;
 mod failure;
 mod load;
+mod proxy;
 mod run;
 mod shell;
 mod yaml;
@@ -47,6 +48,11 @@ fn carry_out(command: &Command, shell: Shell) -> Result<Verdict, Failure> {
         Command::Translate(options) => command::translate(options, shell),
         Command::Explain(options) => command::explain(options, shell),
         Command::Bootstrap(arguments) => command::bootstrap(arguments, shell),
+        Command::Proxy(options) => proxy::proxy(options, shell),
+        Command::Crds => {
+            command::crds(shell);
+            Ok(Verdict::Good)
+        }
         Command::Version { output } => {
             command::version(*output, shell);
             Ok(Verdict::Good)

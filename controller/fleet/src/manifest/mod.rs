@@ -24,6 +24,7 @@ use portolan_model::{Name, NamespacedName};
 use serde_json::{Map, Value, json};
 
 use crate::names;
+pub use pod::DRAIN_TOKEN_HEADER;
 use settings::Settings;
 pub use template::Template;
 
@@ -155,7 +156,7 @@ impl Rendered {
 
 impl ManagedFleet<'_> {
     /// A namespaced object with the fleet's name, labels and owner, and the fields of `content`.
-    fn object(self, api_version: &str, kind: &str, content: Value) -> Value {
+    pub(crate) fn object(self, api_version: &str, kind: &str, content: Value) -> Value {
         let mut metadata = json!({
             "name": names::resource_name(self.gateway),
             "namespace": &*self.gateway.namespace,

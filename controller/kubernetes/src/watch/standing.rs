@@ -32,7 +32,7 @@ pub(crate) struct Standings {
 
 /// A kind without which the world may still be complete: it only adds, and what refers to it fails closed.
 const fn only_adds(kind: Kind) -> bool {
-    matches!(kind, Kind::Backend)
+    matches!(kind, Kind::Backend | Kind::EnvoyProxy)
 }
 
 impl Standings {

@@ -124,8 +124,8 @@ fn path(kind: Kind, version: &str, namespace: Option<&str>) -> String {
 /// The resource of a kind, as its CRD names it.
 pub(crate) fn plural(kind: Kind) -> String {
     let kind = kind.as_str().to_lowercase();
-    if let Some(stem) = kind.strip_suffix("cy") {
-        format!("{stem}cies")
+    if let Some(stem) = kind.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u'])) {
+        format!("{stem}ies")
     } else if kind.ends_with('s') {
         format!("{kind}es")
     } else {
@@ -225,7 +225,7 @@ mod tests {
     fn plurals_are_those_of_the_crds() {
         let all: Vec<String> = Kind::ALL.into_iter().map(plural).collect();
         let written = "gatewayclasses gateways listenersets httproutes grpcroutes tlsroutes tcproutes udproutes referencegrants \
-                       backendtlspolicies backends namespaces services endpointslices secrets configmaps";
+                       backendtlspolicies backends envoyproxies namespaces services endpointslices secrets configmaps";
         assert_eq!(all.join(" "), written);
     }
 

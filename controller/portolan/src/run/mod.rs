@@ -38,7 +38,7 @@ use lifeline::{Watched, lifeline};
 use metrics::Times;
 use narrator::Narrator;
 use pilot::{Message, Pilot};
-use signals::Signals;
+pub use signals::Signals;
 
 /// What the environment says; read once, in `main`.
 #[derive(Debug, Default)]

@@ -6,7 +6,8 @@ use portolan_proto::prost::Message;
 use portolan_testkit::certs::Authority;
 use portolan_testkit::envoy::validate;
 use portolan_translate::{
-    BootstrapOptions, DEFAULT_CONNECTION_LIMIT, ServerTls, XdsServer, bootstrap, static_bootstrap,
+    AUTHORITIES_SECRET, BootstrapOptions, DEFAULT_CONNECTION_LIMIT, IDENTITY_SECRET, SecretFiles, ServerTls, XdsServer,
+    bootstrap, static_bootstrap,
 };
 
 use crate::cases::{self, Case, Pem};
@@ -41,8 +42,23 @@ fn bootstraps() {
         private_key: file("tls.key", &pair.key),
         authorities: file("ca.crt", &authority.pem()),
         server_name: "portolan.test".into(),
+        secrets: None,
     };
+    let secret = |name: &str, content: &str| {
+        let kind = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
+        let sds = format!(r#"{{"resources":[{{"@type":"{kind}","name":"{name}",{content}}}]}}"#);
+        file(&format!("{}.json", name.replace('/', "-")), &sds)
+    };
+    let (certificate, key, ca) = (&tls.certificate, &tls.private_key, &tls.authorities);
+    let identity = format!(
+        r#""tls_certificate":{{"certificate_chain":{{"filename":"{certificate}"}},"private_key":{{"filename":"{key}"}}}}"#
+    );
+    let trusted = format!(r#""validation_context":{{"trusted_ca":{{"filename":"{ca}"}}}}"#);
+    let followed =
+        SecretFiles { identity: secret(IDENTITY_SECRET, &identity), authorities: secret(AUTHORITIES_SECRET, &trusted) };
+    let followed = ServerTls { secrets: Some(followed), ..tls.clone() };
     for xds in [
+        XdsServer::Tcp { host: "portolan.test".into(), port: 18_000, tls: followed },
         XdsServer::Unix { path: dir.file("xds.sock").display().to_string() },
         XdsServer::Tcp { host: "portolan.test".into(), port: 18_000, tls },
     ] {

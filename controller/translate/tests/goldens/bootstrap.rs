@@ -37,6 +37,7 @@ fn a_proxy_of_a_fleet() {
         private_key: file("tls.key"),
         authorities: file("ca.crt"),
         server_name: "portolan.portolan.svc".into(),
+        secrets: None,
     };
     let options = BootstrapOptions {
         node_id: "infra/edge/pod-1".into(),
