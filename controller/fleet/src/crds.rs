@@ -3,6 +3,8 @@
 use portolan_model::{Kind, PORTOLAN_GROUP};
 use serde_json::{Value, json};
 
+use crate::names::plural;
+
 /// Words by the path of their field below `spec`.
 type Words = &'static [(&'static str, &'static str)];
 
@@ -120,7 +122,7 @@ pub fn crds() -> Vec<Value> {
 
 fn crd(kind: Kind, purpose: &str, words: Words) -> Value {
     let singular = kind.as_str().to_lowercase();
-    let plural = singular.strip_suffix('y').map_or_else(|| format!("{singular}s"), |stem| format!("{stem}ies"));
+    let plural = plural(&singular);
     let mut spec = portolan_model::read::schema(kind);
     describe(&mut spec, "", words);
     spec["description"] = json!("What is wanted.");
@@ -141,6 +143,8 @@ fn crd(kind: Kind, purpose: &str, words: Words) -> Value {
         "metadata": {
             "name": format!("{plural}.{PORTOLAN_GROUP}"),
             "labels": {"app.kubernetes.io/name": "portolan", "app.kubernetes.io/managed-by": "portolan"},
+            // To uninstall a chart must not take everybody's objects along.
+            "annotations": {"helm.sh/resource-policy": "keep"},
         },
         "spec": {
             "group": PORTOLAN_GROUP,

@@ -14,6 +14,7 @@ mod heard;
 mod identity;
 mod manifest;
 mod names;
+mod rbac;
 mod secrets;
 
 use std::fmt;
@@ -28,6 +29,7 @@ pub use heard::{Heard, gateway_of};
 pub use identity::{Identity, Leaf, TRUST_DOMAIN};
 pub use manifest::{DRAIN_TOKEN_HEADER, ManagedFleet, Manifests, ObjectId, Platform, Template, manifests, workloads};
 pub use names::{GATEWAY_LABEL, PROXY, label_value, resource_name};
+pub use rbac::{Rules, rules};
 pub use secrets::{AUTHORITY_SECRET, AuthorityAction, authorities, identity_secret, look_after_authority};
 
 /// The set of proxies that share one Snapshot: those of one Gateway. The xDS server knows it by this name

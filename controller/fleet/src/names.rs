@@ -36,6 +36,16 @@ fn fit(text: &str, whole: &str) -> String {
     format!("{}-{:08x}", kept.trim_end_matches('-'), xxh3_64(whole.as_bytes()) >> 32)
 }
 
+/// The name of a kind in the API server's paths.
+pub(crate) fn plural(kind: &str) -> String {
+    let kind = kind.to_lowercase();
+    match kind.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u'])) {
+        Some(stem) => format!("{stem}ies"),
+        None if kind.ends_with('s') => format!("{kind}es"),
+        None => format!("{kind}s"),
+    }
+}
+
 /// What finds a fleet's pods. Never changes: a Deployment's selector cannot.
 pub(crate) fn selector(gateway: &NamespacedName) -> Map<String, Value> {
     let mut labels = Map::new();

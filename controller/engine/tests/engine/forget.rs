@@ -75,7 +75,7 @@ fn an_engine_that_forgets_a_kind_of_read_is_found_out() {
     let missed: Vec<ReadKind> = KINDS
         .iter()
         .copied()
-        .filter(|kind| runner(2_000).run(&history(), |history| play(&history, Options { forget: Some(*kind) })).is_ok())
+        .filter(|kind| runner(6_000).run(&history(), |history| play(&history, Options { forget: Some(*kind) })).is_ok())
         .collect();
     assert!(missed.is_empty(), "the properties hold although these reads are not recorded: {missed:?}");
 }

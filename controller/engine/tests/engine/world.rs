@@ -308,7 +308,7 @@ const KINDS: &[(Kind, usize, Build)] = &[
         Object::GatewayClass(Arc::new(GatewayClass {
             meta: meta("", ["ours", "other"][number], 0),
             controller_name: name(if number == 0 && !choices.chance(6) { CONTROLLER_NAME } else { "else.where/x" }),
-            parameters_ref: choices.chance(4).then(|| parameters(Some("a"), "p0")),
+            parameters_ref: choices.chance(12).then(|| parameters(Some("a"), "p0")),
         }))
     }),
     (Kind::Gateway, 3, |choices, number| {
@@ -318,7 +318,7 @@ const KINDS: &[(Kind, usize, Build)] = &[
             class: name(if choices.chance(16) { "other" } else { "ours" }),
             listeners: (0..=choices.pick(3)).map(|number| listener(choices, number)).collect(),
             addresses: Vec::new(),
-            infrastructure: choices.chance(4).then(|| Infrastructure {
+            infrastructure: choices.chance(8).then(|| Infrastructure {
                 labels: BTreeMap::new(),
                 annotations: BTreeMap::new(),
                 parameters_ref: Some(parameters(None, choices.one(&["p0", "p1"]))),

@@ -164,7 +164,7 @@ mod tests {
             let mut standings = all_listed_but(kind);
             assert!(!standings.becomes_synced(), "{kind} is not listed");
             standings.broken(&scope(kind), Trouble::Denied("no".to_owned()));
-            assert_eq!(standings.becomes_synced(), kind == Kind::Backend, "{kind} is denied");
+            assert_eq!(standings.becomes_synced(), only_adds(kind), "{kind} is denied");
             assert!(standings.news().contains(&(kind, KindState::Denied("no".into()))));
         }
     }

@@ -10,6 +10,7 @@
 
 mod broken;
 mod certificates;
+mod charts;
 mod commands;
 mod examples;
 mod fixture;
