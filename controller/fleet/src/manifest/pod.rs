@@ -130,8 +130,8 @@ fn envoy(fleet: ManagedFleet<'_>, platform: &Platform, settings: &Settings, temp
     if let Some(concurrency) = concurrency {
         argument("--concurrency", concurrency.to_string());
     }
-    // Kubernetes 1.35 copies the node's zone to its pods. Without it the equals sign keeps an empty value from being taken for none.
-    arguments.push("--service-zone=$(POD_ZONE)".to_owned());
+    // Kubernetes 1.35 copies the node's zone to its pods; before, the value is empty. In one word with its name Envoy refuses that.
+    argument("--service-zone", "$(POD_ZONE)".to_owned());
     arguments.extend(extra_args.iter().map(ToString::to_string));
     let field = |path: &str| json!({"fieldRef": {"fieldPath": path}});
     let mut container = json!({
