@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::confirm::Confirmations;
-use super::discovery::{Availability, bundle, discover};
+use super::discovery::{Absences, Availability, bundle, discover};
 use super::follow::{Heard, Trouble, follow};
 use super::freshness::Freshness;
 use super::ingest::{Answer, Ingest, Item};
@@ -25,6 +25,8 @@ use crate::{Bundle, Notice};
 const AGAIN: [Duration; 3] = [Duration::from_millis(100), Duration::from_millis(900), Duration::from_secs(4)];
 /// When it is repeated without a reason.
 const SLOWLY: Duration = Duration::from_mins(1);
+/// When it is repeated while it is in doubt.
+const IN_DOUBT: Duration = Duration::from_secs(1);
 /// How often the API server is asked whether it is there, and how long it may take to say so.
 const PROBE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(5));
 
@@ -56,11 +58,13 @@ pub(super) struct Driver {
     running: BTreeMap<Scope, Running>,
     started: u64,
     available: BTreeMap<Kind, Availability>,
+    absences: Absences,
     following: Arc<BTreeSet<ObjectKey>>,
     confirmations: Confirmations,
     ingest: Ingest,
     standings: Standings,
-    bundles: BTreeMap<Kind, Option<Bundle>>,
+    /// The kinds that have a CRD; `None`: not known
+    bundles: Option<BTreeMap<Kind, Option<Bundle>>>,
     /// What is to be told after the batch that is being made
     notices: VecDeque<Notice>,
     /// Whether it has been told that what is followed has been read
@@ -85,9 +89,10 @@ impl Driver {
             running: BTreeMap::new(),
             started: 0,
             available: BTreeMap::new(),
+            absences: Absences::default(),
             following: Arc::default(),
             standings: Standings::default(),
-            bundles: BTreeMap::new(),
+            bundles: None,
             notices: VecDeque::new(),
             told_followed: true,
             discover_at: tokio::time::Instant::now(),
@@ -174,10 +179,14 @@ impl Driver {
                 self.discovering = None;
                 match discovered {
                     Ok(available) => {
-                        self.standings.discovered(&available);
-                        self.available = available;
+                        let crds = self.bundles.as_ref().map(|bundles| bundles.keys().copied().collect());
+                        self.available = self.absences.judge(&self.available, available, crds.as_ref(), now);
+                        self.standings.discovered(&self.available);
                         self.arrange();
                         self.plan();
+                        if self.absences.is_in_doubt(&self.available) {
+                            self.discover_at = self.discover_at.min((now + IN_DOUBT).into());
+                        }
                     }
                     Err(trouble) => {
                         self.standings.undiscovered(&trouble);
@@ -219,18 +228,18 @@ impl Driver {
         let before = self.bundles.clone();
         match heard {
             Heard::Listing | Heard::Alive | Heard::Broken(_) => return,
-            Heard::Listed(all, _) => self.bundles = all.into_iter().collect(),
+            Heard::Listed(all, _) => self.bundles = Some(all.into_iter().collect()),
             Heard::Applied((kind, bundle)) => {
-                self.bundles.insert(kind, bundle);
+                self.bundles.get_or_insert_default().insert(kind, bundle);
             }
             Heard::Deleted((kind, _)) => {
-                self.bundles.remove(&kind);
+                self.bundles.get_or_insert_default().remove(&kind);
             }
         }
         self.look_again();
         if before != self.bundles {
             let of_release = |(kind, bundle): (&Kind, &Option<Bundle>)| Some((*kind, bundle.clone()?));
-            self.notices.push_back(Notice::Bundles(self.bundles.iter().filter_map(of_release).collect()));
+            self.notices.push_back(Notice::Bundles(self.bundles.iter().flatten().filter_map(of_release).collect()));
         }
     }
 

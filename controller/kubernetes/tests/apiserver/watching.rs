@@ -1,10 +1,12 @@
 //! Lists, watches, versions.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use portolan_kubernetes::KindState;
-use portolan_model::Kind;
+use portolan_kubernetes::watch::LIMIT;
+use portolan_model::{Kind, ObjectKey};
 use portolan_testkit::{Kube, KubeOptions};
 
 use crate::watcher::{Watcher, key};
@@ -63,11 +65,18 @@ async fn what_happened_in_the_dark_is_found_out() {
     kube.stop_api_server();
     watcher.until(|watcher| matches!(watcher.kinds[&Kind::HTTPRoute], KindState::Failing(_))).await;
     assert!(watcher.has(Kind::HTTPRoute, "default/goes"), "a watch that is broken takes nothing away");
+    let in_a_while = || Instant::now() + LIMIT + Duration::from_secs(5);
+    assert!(watcher.watches.freshness.stale(in_a_while()).contains_key(&Kind::HTTPRoute));
     kube.start_api_server().await.unwrap();
     kube.kubectl(&["delete", "httproute", "goes"]).unwrap();
     kube.apply(&route("comes", "a")).unwrap();
     watcher.until(|watcher| watcher.names(Kind::HTTPRoute) == ["default/comes", "default/stays"]).await;
     watcher.until(|watcher| watcher.kinds[&Kind::HTTPRoute] == KindState::Served("v1".into())).await;
+    watcher.take_for(Duration::from_secs(8)).await;
+    assert_eq!(watcher.watches.freshness.stale(in_a_while()), BTreeMap::new(), "all watches are back");
+    let stays = key(Kind::HTTPRoute, "default/stays");
+    let is_gone = |batch: &BTreeMap<ObjectKey, Option<String>>| batch.get(&stays) == Some(&None);
+    assert!(!watcher.batches.iter().any(is_gone), "not even for a moment");
 }
 
 /// The CRDs of a kind come, in another version, and go.
