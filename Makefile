@@ -70,7 +70,8 @@ crds: ## the CRDs of the Gateway API as judge of the reader
 kube: ## build the programs of Kubernetes that tests against an API server use (once; cold: ten minutes)
 	@conformance/cluster/cluster build kube crds
 
-test-cluster: kube ## tests against a real API server
+test-cluster: kube ## tests against a real API server, and of the charts with the real helm
+	@cargo test --manifest-path testkit/Cargo.toml --test charts
 	@for test in $(wildcard */tests/apiserver.rs controller/*/tests/apiserver.rs); do \
 		cargo test --manifest-path "$${test%/tests/*}/Cargo.toml" --test apiserver || exit 1; \
 	done

@@ -72,6 +72,29 @@ fn an_image_depends_on_what_is_in_it_alone() {
 }
 
 #[test]
+fn the_image_of_portolan_holds_what_its_program_needs() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = |name: &str| {
+        let out = dir.path().join(name);
+        let output = script("image.sh").arg(&out).env("PORTOLAN_BINARY", "/bin/sh").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        std::fs::read(out).unwrap()
+    };
+    let one = image("one.tar");
+    assert!(one == image("two.tar"), "the same input, other bytes");
+    let holds = |name: &str| one.windows(name.len()).any(|bytes| bytes == name.as_bytes());
+    for part in [
+        "usr/local/bin/portolan",
+        "libc.so.6",
+        "etc/ssl/certs/ca-certificates.crt",
+        "localhost/portolan:dev",
+        "65532:65532",
+    ] {
+        assert!(holds(part), "{part}");
+    }
+}
+
+#[test]
 fn without_python_the_message_says_what_to_install() {
     // A PATH with the shell's tools and nothing else.
     let tools = tempfile::tempdir().unwrap();

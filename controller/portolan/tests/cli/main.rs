@@ -14,4 +14,5 @@ mod charts;
 mod commands;
 mod examples;
 mod fixture;
+mod proxy;
 mod run;
