@@ -18,6 +18,8 @@ use super::wire::{Collection, Page, Slim};
 const ANSWER: Duration = Duration::from_secs(30);
 /// The longest silence of a watch. An API server sends a bookmark about once a minute; a watch that is silent for longer hangs.
 const SILENCE: Duration = Duration::from_secs(150);
+/// A watch that is refused ends within this time; kube hands the refusal on as if it were an event. One that is not is open.
+const OPENING: Duration = Duration::from_secs(1);
 /// Between attempts, doubled each time
 const DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// So often a watch is tried at the version where it broke; then everything is listed anew.
@@ -147,7 +149,6 @@ async fn watch<T>(
         };
         let trouble = match request {
             Ok(events) => {
-                tell(Heard::Alive);
                 let end = hear(events, &mut version, &make, &tell).await;
                 if opened.elapsed() > DELAYS.1 {
                     *delay = Delay::default();
@@ -165,7 +166,7 @@ async fn watch<T>(
                         // Compacted: nothing is wrong with the server.
                         return;
                     }
-                    End::Broken(text) => Trouble::Failed(text),
+                    End::Broken(trouble) => trouble,
                 }
             }
             Err(trouble) => trouble,
@@ -185,7 +186,7 @@ enum End {
     Closed,
     /// The server does not know any more what happened since then
     Gone(String),
-    Broken(String),
+    Broken(Trouble),
 }
 
 async fn hear<T>(
@@ -195,13 +196,20 @@ async fn hear<T>(
     tell: impl Fn(Heard<T>),
 ) -> End {
     let mut events = std::pin::pin!(events);
+    let mut silence = OPENING;
     loop {
-        let event = match timeout(SILENCE, events.try_next()).await {
-            Err(_) => return End::Broken(format!("the watch was silent for {SILENCE:?}")),
-            Ok(Err(error)) => return End::Broken(chain(&error)),
+        let event = match timeout(silence, events.try_next()).await {
+            Err(_) if silence == OPENING => {
+                silence = SILENCE;
+                tell(Heard::Alive);
+                continue;
+            }
+            Err(_) => return End::Broken(Trouble::Failed(format!("the watch was silent for {SILENCE:?}"))),
+            Ok(Err(error)) => return End::Broken(error.into()),
             Ok(Ok(None)) => return End::Closed,
             Ok(Ok(Some(event))) => event,
         };
+        silence = SILENCE;
         let (object, deleted) = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
             WatchEvent::Deleted(object) => (object, true),
@@ -241,4 +249,95 @@ impl Delay {
 /// A number that is another one each time; nothing depends on how random it is.
 fn jitter() -> u32 {
     u32::try_from(RandomState::new().build_hasher().finish() >> 33).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use kube::client::Body;
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::super::wire::Scope;
+    use super::*;
+
+    const LIST: &str = r#"{"metadata":{"resourceVersion":"VERSION"},"items":[{"metadata":{"name":"a"}}]}"#;
+    const GONE: &str = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410,"reason":"Expired","message":"too old"}}"#;
+    const BOOKMARK: &str =
+        r#"{"type":"BOOKMARK","object":{"apiVersion":"v1","kind":"A","metadata":{"resourceVersion":"15"}}}"#;
+    const TOO_LARGE: &str =
+        r#"{"kind":"Status","status":"Failure","code":500,"reason":"InternalError","message":"too large"}"#;
+
+    /// What is heard, and what was asked for, with a server that answers lists with one object, and watches so.
+    async fn heard(
+        watch: impl Fn(usize) -> (u16, &'static str) + Send + 'static,
+        until_lists: usize,
+    ) -> (Vec<String>, Vec<String>) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (asking, mut watches, mut lists) = (asked.clone(), 0, 0);
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let uri = request.uri().to_string();
+            let (code, body) = if uri.contains("watch=true") {
+                watches += 1;
+                let (code, body) = watch(watches);
+                (code, body.to_owned())
+            } else {
+                lists += 1;
+                (200, LIST.replace("VERSION", &(lists * 10).to_string()))
+            };
+            asking.lock().unwrap().push(uri);
+            let response = http::Response::builder().status(code).body(Body::from(body.into_bytes())).unwrap();
+            async move { Ok::<_, Error>(response) }
+        });
+        let (sender, mut receiver) = unbounded_channel();
+        let scope = Scope { kind: portolan_model::Kind::Service, namespace: None, name: None };
+        let make = |object: Slim| object.metadata("name").map(str::to_owned);
+        let tell = move |heard: Heard<String>| {
+            let _ = sender.send(format!("{heard:?}"));
+        };
+        let task = tokio::spawn(follow(Client::new(service, "default"), Collection::new(&scope, "v1"), make, tell));
+        let (mut all, mut listed) = (Vec::new(), 0);
+        while listed < until_lists {
+            let heard = receiver.recv().await.unwrap();
+            listed += usize::from(heard.starts_with("Listed"));
+            all.push(heard);
+        }
+        task.abort();
+        let asked = asked.lock().unwrap().iter().filter(|uri| uri.contains("watch=true")).cloned().collect();
+        (all, asked)
+    }
+
+    #[tokio::test]
+    async fn what_the_server_has_forgotten_is_listed_anew() {
+        let (heard, watches) = heard(|_| (200, GONE), 2).await;
+        let listed = |version| format!("Listed([\"a\"], \"{version}\")");
+        let broken = "Broken(Failed(\"too old\"))".to_owned();
+        assert_eq!(heard, ["Listing".into(), listed(10), broken, "Listing".into(), listed(20)]);
+        assert!(watches[0].contains("resourceVersion=10"), "{watches:?}");
+    }
+
+    /// Closed after a bookmark: the next watch begins there, and nothing is listed.
+    #[tokio::test]
+    async fn a_watch_goes_on_where_the_last_one_ended() {
+        let (heard, watches) = heard(|number| (200, if number == 1 { BOOKMARK } else { GONE }), 2).await;
+        assert_eq!(heard.iter().filter(|heard| *heard == "Alive").count(), 1, "the bookmark: {heard:?}");
+        assert!(watches[0].contains("resourceVersion=10") && watches[1].contains("resourceVersion=15"), "{watches:?}");
+    }
+
+    /// As after a restored etcd: the version is one of a future that is not any more.
+    #[tokio::test]
+    async fn a_version_that_the_server_does_not_know_is_not_asked_for_for_ever() {
+        let (heard, watches) = heard(|_| (500, TOO_LARGE), 2).await;
+        let of_first_list = watches.iter().filter(|uri| uri.contains("resourceVersion=10")).count();
+        assert_eq!(of_first_list, usize::try_from(ATTEMPTS).unwrap(), "{watches:?}");
+        assert!(heard.contains(&"Broken(Failed(\"too large (500)\"))".to_owned()), "{heard:?}");
+        assert!(!heard.contains(&"Alive".to_owned()), "a watch that is refused is not there: {heard:?}");
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_is_denied_is_told_to_be() {
+        let (heard, _) =
+            heard(|_| (403, r#"{"kind":"Status","code":403,"reason":"Forbidden","message":"no"}"#), 2).await;
+        assert!(heard.contains(&"Broken(Denied(\"no\"))".to_owned()), "{heard:?}");
+    }
 }
