@@ -28,11 +28,11 @@ pub struct Lifetimes {
 }
 
 /// The shortest lifetime of a leaf.
-pub const SHORTEST_LEAF: Duration = Duration::from_secs(600);
+pub const SHORTEST_LEAF: Duration = Duration::from_mins(10);
 
 impl Default for Lifetimes {
     fn default() -> Self {
-        Self { authority: Duration::from_secs(2 * 365 * 86_400), leaf: Duration::from_secs(86_400) }
+        Self { authority: Duration::from_hours(2 * 365 * 24), leaf: Duration::from_hours(24) }
     }
 }
 
@@ -195,7 +195,7 @@ impl Authority {
         let common_name = common_name.ok_or_else(|| stored("a certificate has no common name".to_owned()))?.to_owned();
         let validity = parsed.validity();
         let (introduced, not_after) = (validity.not_before.timestamp() + SKEW, validity.not_after.timestamp());
-        Ok(Self { key, common_name, introduced, not_after, certificate })
+        Ok(Self { certificate, key, common_name, introduced, not_after })
     }
 }
 

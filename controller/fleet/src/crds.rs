@@ -3,6 +3,7 @@
 use portolan_model::{Kind, PORTOLAN_GROUP};
 use serde_json::{Value, json};
 
+use crate::manifest::set;
 use crate::names::plural;
 
 /// Words by the path of their field below `spec`.
@@ -125,7 +126,7 @@ fn crd(kind: Kind, purpose: &str, words: Words) -> Value {
     let plural = plural(&singular);
     let mut spec = portolan_model::read::schema(kind);
     describe(&mut spec, "", words);
-    spec["description"] = json!("What is wanted.");
+    set(&mut spec, &["description"], "What is wanted.");
     let schema = json!({
         "type": "object",
         "description": purpose,

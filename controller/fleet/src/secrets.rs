@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::authority::{Authorities, CredentialError, Lifetimes, NewKey};
 use crate::identity::Identity;
-use crate::manifest::ManagedFleet;
+use crate::manifest::{ManagedFleet, set};
 
 /// Name of the Secret with the authorities, in Portolan's namespace.
 pub const AUTHORITY_SECRET: &str = "portolan-ca";
@@ -48,7 +48,7 @@ pub fn look_after_authority(
             "metadata": {"name": AUTHORITY_SECRET, "namespace": namespace, "labels": labels},
             "type": "Opaque",
         });
-        secret["data"] = authority_data(&first);
+        set(&mut secret, &["data"], authority_data(&first));
         return Ok(AuthorityAction::Create(secret));
     };
     let mut all = authorities(existing)?;
@@ -59,9 +59,9 @@ pub fn look_after_authority(
         return Ok(AuthorityAction::Keep(all));
     }
     let mut secret = existing.clone();
-    secret["data"] = authority_data(&all);
+    set(&mut secret, &["data"], authority_data(&all));
     if rotate {
-        secret["metadata"]["annotations"][ROTATED] = asked.unwrap_or_default();
+        set(&mut secret, &["metadata", "annotations", ROTATED], asked.unwrap_or_default());
     }
     Ok(AuthorityAction::Update(secret, all))
 }

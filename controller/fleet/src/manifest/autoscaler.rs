@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::settings::Settings;
-use super::{AUTOSCALER, ManagedFleet, patch};
+use super::{AUTOSCALER, ManagedFleet, patch, set};
 use crate::names;
 
 /// One proxy at a time may be evicted, also the only one: a budget that forbids that keeps nodes from being drained.
@@ -15,9 +15,9 @@ pub(super) fn disruption_budget(fleet: ManagedFleet<'_>, settings: &Settings) ->
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
     });
     match (&given.min_available, &given.max_unavailable) {
-        (Some(min), _) => spec["minAvailable"] = min.clone(),
-        (None, Some(max)) => spec["maxUnavailable"] = max.clone(),
-        (None, None) => spec["maxUnavailable"] = json!(1),
+        (Some(min), _) => set(&mut spec, &["minAvailable"], min.clone()),
+        (None, Some(max)) => set(&mut spec, &["maxUnavailable"], max.clone()),
+        (None, None) => set(&mut spec, &["maxUnavailable"], 1),
     }
     let mut object = fleet.object("policy/v1", "PodDisruptionBudget", json!({"spec": spec}));
     patch::apply(&mut object, given.patch.as_ref());
@@ -37,7 +37,7 @@ pub(super) fn autoscaler(fleet: ManagedFleet<'_>, settings: &Settings) -> Option
         "metrics": given.spec.get("metrics").unwrap_or(&cpu),
     });
     if let Some(behavior) = given.spec.get("behavior") {
-        spec["behavior"] = behavior.clone();
+        set(&mut spec, &["behavior"], behavior.clone());
     }
     let (api_version, kind) = AUTOSCALER;
     let mut object = fleet.object(api_version, kind, json!({"spec": spec}));

@@ -16,6 +16,7 @@ mod bootstrap;
 mod patch;
 mod pod;
 mod service;
+mod set;
 mod settings;
 mod template;
 
@@ -25,6 +26,7 @@ use serde_json::{Map, Value, json};
 
 use crate::names;
 pub use pod::DRAIN_TOKEN_HEADER;
+pub(crate) use set::set;
 use settings::Settings;
 pub use template::Template;
 
@@ -165,7 +167,7 @@ impl ManagedFleet<'_> {
         });
         let annotations = self.annotations();
         if !annotations.is_empty() {
-            metadata["annotations"] = Value::Object(annotations);
+            set(&mut metadata, &["annotations"], annotations);
         }
         let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
         if let (Some(object), Value::Object(content)) = (object.as_object_mut(), content) {

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::settings::Settings;
 use super::template::{DIGEST, TEMPLATE};
-use super::{ManagedFleet, Platform, Template, bootstrap, patch, template, texts};
+use super::{ManagedFleet, Platform, Template, bootstrap, patch, set, template, texts};
 use crate::names;
 
 /// A user without rights and without a name: "nonroot" of distroless images.
@@ -84,27 +84,23 @@ pub(super) fn workload(
     let kind = if *daemon_set { "DaemonSet" } else { "Deployment" };
     let strategy = workload.strategy.clone();
     if *daemon_set {
-        spec["updateStrategy"] = strategy.unwrap_or_else(|| json!({"type": "RollingUpdate"}));
+        set(&mut spec, &["updateStrategy"], strategy.unwrap_or_else(|| json!({"type": "RollingUpdate"})));
     } else {
         if let Some(replicas) = replicas {
-            spec["replicas"] = json!(replicas);
+            set(&mut spec, &["replicas"], *replicas);
         }
         // A fleet of one would otherwise be away while it is replaced.
         let careful = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": "25%"}});
-        spec["strategy"] = strategy.unwrap_or(careful);
+        set(&mut spec, &["strategy"], strategy.unwrap_or(careful));
     }
-    spec["template"] = pod;
+    set(&mut spec, &["template"], pod);
     let mut object = fleet.object("apps/v1", kind, json!({"spec": spec}));
-    let metadata = &mut object["metadata"];
-    if metadata.get("annotations").is_none() {
-        metadata["annotations"] = json!({});
-    }
-    metadata["annotations"][TEMPLATE] = json!(template.annotation());
-    metadata["annotations"][DIGEST] = json!(digest);
+    set(&mut object, &["metadata", "annotations", TEMPLATE], template.annotation());
+    set(&mut object, &["metadata", "annotations", DIGEST], digest);
     patch::apply(&mut object, workload.patch.as_ref());
-    let pod = &mut object["spec"]["template"]["spec"];
-    if pod["hostNetwork"] == true
-        && let Some(context) = pod["securityContext"].as_object_mut()
+    let pod = object.pointer_mut("/spec/template/spec");
+    if let Some(pod) = pod.filter(|pod| pod.get("hostNetwork") == Some(&Value::Bool(true)))
+        && let Some(context) = pod.pointer_mut("/securityContext").and_then(Value::as_object_mut)
     {
         context.shift_remove("sysctls");
     }
@@ -214,7 +210,7 @@ fn overlay(target: &mut Value, fields: &Raw, added: &[&str]) {
         match (target.get_mut(&**name), value) {
             (Some(Value::Array(old)), Value::Array(new)) if added.contains(&&**name) => old.extend(new.iter().cloned()),
             (Some(Value::Object(old)), Value::Object(new)) if &**name == "securityContext" => old.extend(new.clone()),
-            _ => target[&**name] = value.clone(),
+            _ => set(target, &[name], value.clone()),
         }
     }
 }

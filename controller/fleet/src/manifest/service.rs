@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::settings::Settings;
-use super::{ManagedFleet, patch, texts};
+use super::{ManagedFleet, patch, set, texts};
 use crate::{addresses, names};
 
 /// `None` without ports: the API knows no such Service, and one that is there stays, with its address.
@@ -29,29 +29,28 @@ pub(super) fn service(fleet: ManagedFleet<'_>, settings: &Settings) -> Option<Va
     });
     if kind != "ClusterIP" {
         // Keeps the client's address, and a hop less.
-        spec["externalTrafficPolicy"] = json!(given.external_traffic_policy.as_deref().unwrap_or("Local"));
+        set(&mut spec, &["externalTrafficPolicy"], given.external_traffic_policy.as_deref().unwrap_or("Local"));
     }
     let wanted = addresses::wanted(&fleet.intent.addresses);
     if kind == "LoadBalancer" {
         for (name, value) in &given.spec {
-            spec[&**name] = value.clone();
+            set(&mut spec, &[name], value.clone());
         }
         if let Some(address) = wanted.first().copied().or(given.load_balancer_ip.as_deref()) {
-            spec["loadBalancerIP"] = json!(address);
+            set(&mut spec, &["loadBalancerIP"], address);
         }
     } else if !wanted.is_empty() {
-        spec["externalIPs"] = json!(wanted);
+        set(&mut spec, &["externalIPs"], wanted);
     }
     let mut object = fleet.object("v1", "Service", json!({"spec": spec}));
-    let metadata = &mut object["metadata"];
     let mut annotations = fleet.annotations();
     annotations.extend(texts(&given.annotations));
     if !annotations.is_empty() {
-        metadata["annotations"] = Value::Object(annotations);
+        set(&mut object, &["metadata", "annotations"], annotations);
     }
     let mut labels = texts(&given.labels);
     labels.extend(fleet.labels());
-    metadata["labels"] = Value::Object(labels);
+    set(&mut object, &["metadata", "labels"], labels);
     patch::apply(&mut object, given.patch.as_ref());
     Some(object)
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 /// How long a proxy goes on before it drains: until the EndpointSlice and load balancers outside have let go.
 const MIN_DRAIN: Duration = Duration::from_secs(10);
 /// When a proxy that drains ends whatever connections are left; counted from the beginning, [`MIN_DRAIN`] included.
-const DRAIN: Duration = Duration::from_secs(60);
+const DRAIN: Duration = Duration::from_mins(1);
 
 /// The class's parameters, and over them what a Gateway's own may set (design section 6): replicas, resources, labels, the Service's
 /// type and annotations.
@@ -102,7 +102,7 @@ fn quantity(value: &Value) -> Option<u64> {
     };
     let bytes = number.parse::<f64>().ok()? * factor;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
-    (bytes >= 1.0 && bytes < 9e18).then_some(bytes as u64)
+    (1.0..9e18).contains(&bytes).then_some(bytes as u64)
 }
 
 #[cfg(test)]

@@ -168,3 +168,20 @@ fn a_bootstrap_that_is_none_is_left_out_and_told() {
     assert!(made.problems[0].contains("no_such_field"), "{:?}", made.problems);
     assert_eq!(find(&made, "ConfigMap"), find(&make(&plain(), &platform(), None), "ConfigMap"));
 }
+
+/// The API server judges what comes out.
+#[test]
+fn a_patch_may_make_nonsense_and_breaks_nothing_here() {
+    for value in [
+        "{spec: x}",
+        "{spec: {template: [1]}}",
+        "{metadata: null}",
+        "{spec: {template: {spec: {hostNetwork: true, securityContext: 7}}}}",
+    ] {
+        let spec = format!(
+            "provider: {{type: Kubernetes, kubernetes: {{envoyDeployment: {{patch: {{value: {value}}}}}, envoyService: {{patch: {{value: {value}}}}}}}}}"
+        );
+        let made = make(&FleetIntent { class_parameters: Some(proxy(&spec)), ..plain() }, &platform(), None);
+        assert_eq!(made.objects.len(), 5, "{value}");
+    }
+}

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use portolan_model::objects::{
-    EnvoyProxy, GatewayClass, ParametersRef, ProxyContainer, ProxyPod, ProxyService, ProxyWorkload,
+    EnvoyProxy, GatewayClass, ParametersRef, ProxyContainer, ProxyDisruptionBudget, ProxyPod, ProxyService,
+    ProxyWorkload,
 };
 use portolan_model::{Kind, Name, NamespacedName, PORTOLAN_GROUP};
 
@@ -106,7 +107,7 @@ fn reserved_for_class(proxy: &EnvoyProxy) -> Vec<&'static str> {
         (daemon_set.as_ref().is_some_and(is_more_than_size), "envoyDaemonSet (beyond resources and labels)"),
         (service, "envoyService (beyond type, annotations and labels)"),
         (autoscaler.is_some(), "envoyHpa"),
-        (*disruption_budget != Default::default(), "envoyPDB"),
+        (*disruption_budget != ProxyDisruptionBudget::default(), "envoyPDB"),
         (concurrency.is_some(), "concurrency"),
         (!extra_args.is_empty(), "extraArgs"),
         (!log_levels.is_empty(), "logging"),

@@ -117,6 +117,54 @@ fn what_cannot_be_done_refuses_the_gateway() {
 }
 
 #[test]
+fn parameters_are_found_or_refused_and_what_has_no_effect_is_named() {
+    let proxy = |namespace: &str, spec: &str| {
+        format!(
+            "\napiVersion: portolan.dev/v1alpha1\nkind: EnvoyProxy\nmetadata: {{name: p, namespace: {namespace}}}\nspec: {spec}\n---\n"
+        )
+    };
+    let spec = |reference: &str| {
+        gateway(&format!(
+            "  listeners: [{{name: http, port: 80, protocol: HTTP}}]\n  infrastructure: {{parametersRef: {{{reference}}}}}"
+        ))
+    };
+    let own = spec("group: portolan.dev, kind: EnvoyProxy, name: p");
+    let accepted = |manifests: &str| {
+        let Some(Status::Gateway { conditions, .. }) = status::gateway(&world(manifests), &name()) else { panic!() };
+        (conditions[0].status, conditions[0].message.to_string())
+    };
+    assert_eq!(accepted(&format!("{own}{}", proxy("ns", "{}"))), (true, "Accepted".into()));
+    let (status, message) = accepted(&format!("{own}{}", proxy("elsewhere", "{}")));
+    assert!(!status && message.contains("EnvoyProxy ns/p, which does not exist"), "{message}");
+    let (status, message) = accepted(&format!(
+        "{own}{}",
+        proxy(
+            "ns",
+            "{concurrency: 2, telemetry: {tracing: {}}, provider: {type: Kubernetes, kubernetes: {envoyDeployment: {replicas: 2}}}}"
+        )
+    ));
+    assert!(status, "{message}");
+    assert!(message.contains("does not support: telemetry"), "{message}");
+    assert!(message.ends_with("only the parameters of a GatewayClass may set: concurrency"), "{message}");
+
+    let class = |namespace: &str| {
+        let reference = format!("{{group: portolan.dev, kind: EnvoyProxy, name: p{namespace}}}");
+        let controller = "controllerName: portolan.dev/gateway-controller";
+        let class = CLASS.replace(controller, &format!("{controller}, parametersRef: {reference}"));
+        let world =
+            TestWorld::read(&format!("{class}{}", proxy("ns", "{concurrency: 2, mergeGateways: true}"))).unwrap();
+        let Some(Status::GatewayClass { conditions, .. }) = status::gateway_class(&world, &"portolan".into()) else {
+            panic!()
+        };
+        (conditions[0].status, conditions[0].message.to_string())
+    };
+    let (status, message) = class(", namespace: ns");
+    assert!(status && message.ends_with("does not support: mergeGateways"), "{message}");
+    assert!(!class("").0);
+    assert!(!class(", namespace: other").0);
+}
+
+#[test]
 fn listeners_that_are_not_served_say_so() {
     let spec = "
   listeners:
