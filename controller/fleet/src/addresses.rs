@@ -73,8 +73,8 @@ mod tests {
     use super::*;
 
     fn asked(values: &[Option<&str>]) -> Vec<GatewayAddress> {
-        let address = |value: &Option<&str>| GatewayAddress { kind: "IPAddress".into(), value: value.map(Name::from) };
-        values.iter().map(address).collect()
+        let address = |value: Option<&str>| GatewayAddress { kind: "IPAddress".into(), value: value.map(Name::from) };
+        values.iter().copied().map(address).collect()
     }
 
     fn balanced(addresses: &Value) -> Value {

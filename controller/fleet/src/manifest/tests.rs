@@ -50,7 +50,7 @@ fn find<'a>(made: &'a Manifests, kind: &str) -> &'a Value {
 }
 
 fn golden(name: &str, made: &Manifests) {
-    let text: String = made.objects.iter().map(|object| format!("{object:#}\n")).collect();
+    let text = made.objects.iter().fold(String::new(), |text, object| text + &format!("{object:#}\n"));
     insta::with_settings!({snapshot_path => "../../testdata", prepend_module_to_snapshot => false, omit_expression => true}, {
         insta::assert_snapshot!(name, text.replace("\\n", "\n"));
     });

@@ -16,7 +16,7 @@ const MINUTE: i64 = 60;
 const LEAF: i64 = 10 * MINUTE;
 
 fn lifetimes() -> Lifetimes {
-    Lifetimes { authority: Duration::from_secs(80 * 60), leaf: Duration::from_secs(10 * 60) }
+    Lifetimes { authority: Duration::from_mins(80), leaf: Duration::from_mins(10) }
 }
 
 fn key() -> Result<KeyPair, rcgen::Error> {
@@ -213,5 +213,5 @@ fn peers_are_told_apart() {
 #[test]
 fn lifetimes_have_a_floor() {
     let short = Lifetimes { authority: Duration::from_secs(1), leaf: Duration::from_secs(1) }.bounded();
-    assert_eq!((short.leaf, short.authority), (Duration::from_secs(600), Duration::from_secs(4800)));
+    assert_eq!((short.leaf, short.authority), (Duration::from_mins(10), Duration::from_mins(80)));
 }
