@@ -45,6 +45,8 @@ pub fn rules() -> Rules {
         rule(portolan_model::GATEWAY_GROUP, kinds.map(|kind| format!("{}/status", plural(kind.as_str()))), &["patch"])
     };
     let mut cluster = read(true);
+    // Which kinds there are, of which release of the Gateway API; without it a new one is found a minute late.
+    cluster.push(rule("apiextensions.k8s.io", ["customresourcedefinitions".to_owned()], READ));
     cluster.push(status(true));
     // The finalizer that keeps a class in use.
     cluster.push(rule(portolan_model::GATEWAY_GROUP, ["gatewayclasses".to_owned()], &["patch", "update"]));
