@@ -34,6 +34,14 @@ impl Heard {
         Some(Event::Fleet { gateway: gateway.clone(), state: FleetState::default() })
     }
 
+    /// A proxy has said so before, to another replica or another process: "From then on it stays True through generations, restarts,
+    /// scaling and disconnects" (design invariant 14).
+    pub fn recall(&mut self, gateway: &NamespacedName) -> Option<Event> {
+        let state = FleetState { programmed: true };
+        let before = self.states.insert(gateway.clone(), state.clone());
+        (before.as_ref() != Some(&state)).then(|| Event::Fleet { gateway: gateway.clone(), state })
+    }
+
     /// What the engine has to know of what a proxy said.
     pub fn hear(&mut self, transition: &Transition) -> Vec<Event> {
         match transition {
@@ -57,12 +65,7 @@ impl Heard {
     /// "one proxy of the fleet has ACKed a Snapshot with the object's listeners" (design invariant 14); stays so.
     fn acked(&mut self, gateway: NamespacedName, position: u64) -> Option<Event> {
         let has_listeners = self.listeners_at.get(&gateway).is_some_and(|listeners| *listeners <= position);
-        let state = FleetState { programmed: true };
-        if !has_listeners || self.states.get(&gateway) == Some(&state) {
-            return None;
-        }
-        self.states.insert(gateway.clone(), state.clone());
-        Some(Event::Fleet { gateway, state })
+        if has_listeners { self.recall(&gateway) } else { None }
     }
 
     /// What the proxies of a Gateway have said so far.
@@ -78,13 +81,20 @@ impl Fleet {
     pub fn server_name(&self) -> FleetName {
         FleetName::new(self.to_string())
     }
+
+    /// The same in a cluster, where the next Gateway of a name is another one, whose configuration proxies of the one before must not get.
+    #[must_use]
+    pub fn server_name_of(&self, uid: &str) -> FleetName {
+        FleetName::new(format!("{self}/{uid}"))
+    }
 }
 
-/// The Gateway of a [`Fleet::server_name`].
+/// The Gateway of a [`Fleet::server_name`] or [`Fleet::server_name_of`].
 #[must_use]
 pub fn gateway_of(fleet: &FleetName) -> NamespacedName {
-    let (namespace, name) = fleet.0.split_once('/').unwrap_or(("", &fleet.0));
-    NamespacedName::new(namespace, name)
+    let mut parts = fleet.0.split('/');
+    let mut next = || parts.next().unwrap_or_default();
+    NamespacedName::new(next(), next())
 }
 
 #[cfg(test)]

@@ -83,6 +83,15 @@ Examples:
 Examples:
   portolan crds | kubectl apply --server-side -f -")]
     Crds,
+    /// Serves a Kubernetes cluster: watches its API server, programs a fleet of Envoys per Gateway, writes statuses
+    #[command(after_help = "\
+Examples:
+  helm install portolan charts/portolan            how it is meant to be run
+  portolan controller --namespace portolan-system --pod portolan-0
+
+Credentials for the API server come from the pod, or else from KUBECONFIG. Any number of replicas serve proxies; one of them, which
+holds the Lease portolan-leader, writes.")]
+    Controller(ControllerOptions),
     /// Prints the version, and which versions of the Gateway API and of Envoy it knows
     Version {
         #[arg(short, long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
@@ -145,6 +154,34 @@ pub struct RunOptions {
     /// `text`, or `json`: one object per line
     #[arg(short, long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     pub output: Format,
+}
+
+#[derive(Args, Debug)]
+pub struct ControllerOptions {
+    /// The namespace of Portolan itself: its Lease, its certificate authority and what its replicas tell each other
+    #[arg(long, env = "POD_NAMESPACE", default_value = "portolan-system", value_name = "NAME")]
+    pub namespace: String,
+    /// The pod of this replica, which owns what the replica tells the others
+    #[arg(long, env = "POD_NAME", value_name = "NAME")]
+    pub pod: String,
+    /// The Service at which proxies find Portolan
+    #[arg(long, default_value = "portolan", value_name = "NAME")]
+    pub service: String,
+    /// Where xDS is served to proxies, with mutual TLS
+    #[arg(long, default_value_t = 18000, value_name = "PORT")]
+    pub xds_port: u16,
+    /// Where /metrics, /livez and /readyz are served
+    #[arg(long, default_value_t = 9810, value_name = "PORT")]
+    pub metrics_port: u16,
+    /// Watch only these namespaces; else all
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub watch_namespaces: Vec<String>,
+    /// Image of the proxies
+    #[arg(long, default_value = "envoyproxy/envoy:distroless-v1.40.0", value_name = "IMAGE")]
+    pub proxy_image: String,
+    /// Image of the proxies' sidecar: Portolan's own
+    #[arg(long, env = "PORTOLAN_IMAGE", default_value = concat!("portolan:", env!("CARGO_PKG_VERSION")), value_name = "IMAGE")]
+    pub portolan_image: String,
 }
 
 #[derive(Args, Debug)]

@@ -2,6 +2,8 @@
 
 mod cli;
 mod command;
+mod controller;
+mod door;
 mod failure;
 mod load;
 mod proxy;
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
 fn carry_out(command: &Command, shell: Shell) -> Result<Verdict, Failure> {
     match command {
         Command::Run(options) => run::run(options, environment(), shell),
+        Command::Controller(options) => controller::controller(options),
         Command::Check(options) => command::check(options, shell),
         Command::Translate(options) => command::translate(options, shell),
         Command::Explain(options) => command::explain(options, shell),

@@ -10,10 +10,10 @@
 mod admin;
 mod fleets;
 mod lifeline;
-mod metrics;
+pub mod metrics;
 mod narrator;
 mod pilot;
-mod signals;
+pub mod signals;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

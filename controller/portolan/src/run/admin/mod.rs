@@ -1,7 +1,5 @@
 //! The admin endpoint: readiness, metrics, objects, configuration. Without TLS and credentials, on loopback unless told otherwise.
 
-mod door;
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -21,6 +19,7 @@ use tokio::sync::{Mutex, oneshot};
 
 use super::pilot::{Message, Pilot};
 use crate::command::translate;
+use crate::door;
 use crate::failure::Failure;
 use crate::load::gateway_name;
 
@@ -41,6 +40,10 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
 
 /// Answers until the program ends.
 pub async fn serve(listener: TcpListener, pilot: Sender<Message>, registry: Arc<Registry>) {
+    let Ok(bound) = listener.local_addr() else {
+        tracing::error!("the admin endpoint has no address");
+        return;
+    };
     let router = Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(readyz))
@@ -50,7 +53,7 @@ pub async fn serve(listener: TcpListener, pilot: Sender<Message>, registry: Arc<
         .route("/objects/{kind}/{namespace}/{name}", get(object))
         .route("/config_dump", get(config_dump))
         .with_state(Admin { pilot, registry, rendering: Arc::default() });
-    door::serve(listener, router, door::PATIENCE).await;
+    door::serve(listener, door::guarded(router, bound), door::PATIENCE).await;
 }
 
 impl Admin {

@@ -27,13 +27,8 @@ const CONNECTIONS: usize = 64;
 /// How long a connection may last, in units of the patience with a request. Whoever does not read an answer would have it for good.
 const PATIENCES: u32 = 6;
 
-/// Answers until the program ends.
+/// Answers until the program ends, whoever asks by whatever name.
 pub async fn serve(mut listener: TcpListener, router: Router, patience: Duration) {
-    let Ok(bound) = listener.local_addr() else {
-        tracing::error!("the admin endpoint has no address");
-        return;
-    };
-    let router = router.layer(from_fn_with_state(bound, check_host));
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     // It is never closed.
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
@@ -58,6 +53,11 @@ pub async fn serve(mut listener: TcpListener, router: Router, patience: Duration
             }
         });
     }
+}
+
+/// Lets in only who asks for loopback or for what the endpoint is bound to.
+pub fn guarded(router: Router, bound: SocketAddr) -> Router {
+    router.layer(from_fn_with_state(bound, check_host))
 }
 
 /// A page of a stranger may point its own name at 127.0.0.1 and read what is served there ("DNS rebinding"). It cannot make a browser

@@ -1,0 +1,85 @@
+//! Liveness, readiness and metrics, for kubelet and whoever scrapes. Nothing here names an object or shows a configuration.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use portolan_kubernetes::KindState;
+use portolan_kubernetes::watch::Freshness;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use super::pilot::Progress;
+use crate::door;
+use crate::failure::Failure;
+
+#[derive(Clone)]
+pub struct Admin {
+    pub registry: Arc<Registry>,
+    pub progress: watch::Receiver<Progress>,
+    pub freshness: Freshness,
+}
+
+/// Takes a port on all addresses, of both families where there are both.
+pub async fn bind(port: u16, what: &str) -> Result<TcpListener, Failure> {
+    match TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).await {
+        Ok(listener) => Ok(listener),
+        Err(_) => TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)))
+            .await
+            .map_err(|error| Failure::Environment(format!("{what} cannot be served on port {port}: {error}"))),
+    }
+}
+
+/// Answers until the program ends.
+pub async fn serve(listener: TcpListener, admin: Admin) {
+    let router = Router::new()
+        .route("/livez", get(async || "ok\n"))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .with_state(admin);
+    door::serve(listener, router, door::PATIENCE).await;
+}
+
+/// Ready once the whole world has been read. A replica whose watches are broken later stays ready: its proxies have nobody better, and it
+/// takes nothing away from them (design invariant 17).
+async fn readyz(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
+    let progress = admin.progress.borrow().clone();
+    let mut text = String::new();
+    if query.is_some_and(|query| query.split('&').any(|field| field == "verbose" || field.starts_with("verbose="))) {
+        let stale = admin.freshness.stale(Instant::now());
+        for (kind, state) in &progress.kinds {
+            let (sign, words) = match (state, stale.get(kind)) {
+                (_, Some(age)) => ("[-]", format!("not followed for {} s", age.as_secs())),
+                (KindState::Served(version), None) => ("[+]", version.to_string()),
+                (KindState::Absent, None) => ("[+]", "not installed".to_owned()),
+                (KindState::Denied(text), None) => ("[-]", format!("may not be read: {text}")),
+                (KindState::Failing(text), None) => ("[-]", text.to_string()),
+            };
+            text.push_str(&format!("{sign} {kind} {words}\n"));
+        }
+    }
+    let (status, word) = if progress.synced {
+        (StatusCode::OK, "ok\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "reading the world\n")
+    };
+    text.push_str(word);
+    (status, text).into_response()
+}
+
+async fn metrics(State(admin): State<Admin>) -> Response {
+    let mut text = String::new();
+    match prometheus_client::encoding::text::encode(&mut text, &admin.registry) {
+        Ok(()) => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            ([(header::CONTENT_TYPE, kind)], text).into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}

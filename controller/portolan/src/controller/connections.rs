@@ -1,0 +1,134 @@
+//! Connections for xDS in a cluster: TCP with mutual TLS. Who a proxy is follows from its certificate alone (design invariant 7).
+
+use std::future::Future as _;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::Stream;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::{Instant, Sleep};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::server::Connected;
+
+/// A handshake takes two round trips; who takes longer holds a place for nothing.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Handshakes at the same moment. A fleet of a thousand proxies that comes back waits in the kernel's queue meanwhile.
+const HANDSHAKES: usize = 64;
+/// After an error of `accept`, such as no free file descriptor, which would come back at once.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What a proxy's certificate says.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// DER
+    pub certificate: Arc<[u8]>,
+    pub address: Option<SocketAddr>,
+}
+
+/// A connection of a proxy that has shown a certificate of the authority. It ends by itself when it has lasted for as long as `lasting` said.
+pub struct Secured {
+    stream: TlsStream<TcpStream>,
+    peer: Peer,
+    end: Option<Pin<Box<Sleep>>>,
+}
+
+/// Takes connections; each handshake with the configuration of its moment. `lasting` says by a certificate how long its connection may last: not
+/// beyond the certificate (`None`: for ever).
+pub fn connections(
+    listener: TcpListener,
+    mut config: watch::Receiver<Option<Arc<ServerConfig>>>,
+    lasting: impl Fn(&[u8]) -> Option<Duration> + Clone + Send + 'static,
+) -> impl Stream<Item = io::Result<Secured>> + Send {
+    let (ready, connections) = mpsc::channel(HANDSHAKES);
+    tokio::spawn(async move {
+        let places = Arc::new(Semaphore::new(HANDSHAKES));
+        // Until there is an authority nobody can be let in; proxies come back.
+        if config.wait_for(Option::is_some).await.is_err() {
+            return;
+        }
+        loop {
+            // Never closed.
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            let (stream, address) = tokio::select! {
+                () = ready.closed() => return,
+                accepted = listener.accept() => match accepted {
+                    Ok(accepted) => accepted,
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection for xDS cannot be taken");
+                        tokio::time::sleep(PAUSE).await;
+                        continue;
+                    }
+                },
+            };
+            let Some(config) = config.borrow().clone() else { continue };
+            let (ready, lasting) = (ready.clone(), lasting.clone());
+            tokio::spawn(async move {
+                match tokio::time::timeout(HANDSHAKE, secure(stream, address, config, lasting)).await {
+                    Ok(Ok(secured)) => _ = ready.send(Ok(secured)).await,
+                    Ok(Err(error)) => tracing::info!(%address, %error, "a proxy's handshake fails"),
+                    Err(_) => tracing::info!(%address, "a handshake takes too long"),
+                }
+                drop(place);
+            });
+        }
+    });
+    ReceiverStream::new(connections)
+}
+
+async fn secure(
+    stream: TcpStream,
+    address: SocketAddr,
+    config: Arc<ServerConfig>,
+    lasting: impl Fn(&[u8]) -> Option<Duration>,
+) -> io::Result<Secured> {
+    stream.set_nodelay(true)?;
+    let stream = TlsAcceptor::from(config).accept(stream).await?;
+    let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let certificate: Arc<[u8]> = certificate.map(|der| Arc::from(der.as_ref())).unwrap_or_default();
+    let end = lasting(&certificate).map(|lasting| Box::pin(tokio::time::sleep_until(Instant::now() + lasting)));
+    Ok(Secured { stream, peer: Peer { certificate, address: Some(address) }, end })
+}
+
+impl Connected for Secured {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
+    }
+}
+
+impl AsyncRead for Secured {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.end.as_mut().is_some_and(|end| end.as_mut().poll(context).is_ready()) {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the proxy's certificate ends")));
+        }
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Secured {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,167 @@
+//! `portolan controller`: the API server in; xDS, statuses and fleets out.
+//!
+//! ```text
+//! API server ──Notice──▶ pilot (thread, owns all state) ─┬─Change─▶ xds server ◀──mutual TLS── Envoys of fleets
+//!     own objects ──────▶                                ├─Status─▶ status writer ─┐
+//!     xds server ─Transition─▶                           └─Order──▶ fleets ────────┴─▶ API server, while this replica leads
+//! ```
+
+mod admin;
+mod connections;
+mod keeper;
+mod own;
+mod pilot;
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::{Duration, SystemTime};
+
+use kube::Client;
+use portolan_fleet::{Fleet, Identity, Lifetimes, Platform};
+use portolan_kubernetes::{ApplierOptions, Lease, LeaseOptions, Manifests, StatusOptions, Statuses, events, watch};
+use portolan_model::Name;
+use prometheus_client::registry::Registry;
+
+use crate::cli::ControllerOptions;
+use crate::failure::{Failure, Verdict};
+use crate::run::metrics::Times;
+use crate::run::signals::Signals;
+use keeper::Keeper;
+use pilot::{Around, Message, Pilot, Progress};
+
+/// The port of the sidecars' readiness.
+const PROBE_PORT: u16 = 19_001;
+const BROKEN: &str = "the control plane broke down, a defect of Portolan; proxies go on with what they have";
+
+/// Runs until a signal asks to end.
+pub fn controller(options: &ControllerOptions) -> Result<Verdict, Failure> {
+    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    threads.map_err(Failure::environment)?.block_on(serve(options))?;
+    Ok(Verdict::Good)
+}
+
+async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
+    let mut signals = Signals::listen().map_err(Failure::environment)?;
+    // Where another part of the program has chosen before, it is the same.
+    _ = rustls::crypto::ring::default_provider().install_default();
+    let client = Client::try_default().await.map_err(|error| {
+        Failure::Environment(format!(
+            "no way to the API server: {error}; run it in a pod with a service account, or set KUBECONFIG"
+        ))
+    })?;
+
+    let mut registry = Registry::default();
+    let times = Times::register(&mut registry);
+    let (server, mut transitions) = portolan_xds::Server::new(portolan_xds::Options::default(), &mut registry);
+    let namespaces: Vec<Name> = options.watch_namespaces.iter().map(|name| Name::from(name.as_str())).collect();
+    let namespaces = (!namespaces.is_empty()).then(|| namespaces.into_iter().collect());
+    let watch::Watches { mut notices, freshness, following, .. } =
+        watch::start(client.clone(), watch::Options { namespaces });
+    let (lease, leadership) = Lease::new(&client, &options.namespace, &options.pod, LeaseOptions::default());
+    let statuses = Statuses::default();
+    let manifests = Manifests::default();
+    let (progress, progressing) = tokio::sync::watch::channel(Progress::default());
+
+    let admin = admin::bind(options.metrics_port, "metrics").await?;
+    let listener = admin::bind(options.xds_port, "xDS").await?;
+    let ipv6 = listener.local_addr().is_ok_and(|address| address.is_ipv6());
+    let registry = Arc::new(registry);
+    tokio::spawn(admin::serve(admin, admin::Admin { registry, progress: progressing, freshness }));
+
+    let platform = Platform {
+        xds_host: format!("{}.{}.svc", options.service, options.namespace),
+        xds_port: options.xds_port,
+        server_name: format!("{}.{}.svc", options.service, options.namespace),
+        proxy_image: options.proxy_image.clone(),
+        portolan_image: options.portolan_image.clone(),
+        probe_port: PROBE_PORT,
+    };
+    let (keeping, fleets) = tokio::sync::watch::channel(Arc::default());
+    let (config, configured) = tokio::sync::watch::channel(None);
+    let keeper = Keeper {
+        client: client.clone(),
+        leadership: leadership.clone(),
+        namespace: options.namespace.clone(),
+        names: vec![platform.server_name.clone()],
+        lifetimes: Lifetimes::default(),
+        fleets,
+        config,
+    };
+    tokio::spawn(keeper.run());
+    let pilot = Pilot::new(Around {
+        server: server.clone(),
+        statuses: statuses.clone(),
+        following,
+        platform,
+        manifests: manifests.clone(),
+        progress,
+        times,
+        keeping,
+        ipv6,
+    });
+    let (messages, inbox) = channel();
+    let (ended, mut pilot_ended) = tokio::sync::oneshot::channel();
+    std::thread::Builder::new()
+        .name("pilot".into())
+        .spawn(move || {
+            pilot.run(&inbox);
+            _ = ended.send(());
+        })
+        .map_err(Failure::environment)?;
+    for kind in own::KINDS {
+        let told = messages.clone();
+        tokio::spawn(own::follow(client.clone(), kind, move |found| told.send(Message::Own(found)).is_ok()));
+    }
+    let told = messages.clone();
+    tokio::spawn(async move {
+        while let Some(notice) = notices.recv().await {
+            if told.send(Message::Notice(notice)).is_err() {
+                return;
+            }
+        }
+    });
+    let told = messages.clone();
+    tokio::spawn(async move {
+        while let Some(transition) = transitions.recv().await {
+            if told.send(Message::Transition(transition)).is_err() {
+                return;
+            }
+        }
+    });
+    let applying = ApplierOptions { namespaces: options.watch_namespaces.clone(), ..ApplierOptions::default() };
+    tokio::spawn(manifests.apply(client.clone(), leadership.clone(), applying));
+    tokio::spawn(statuses.write(client.clone(), leadership, events::EventSink::default(), StatusOptions::default()));
+    let incoming = connections::connections(listener, configured, lasting);
+    let (close, closing) = tokio::sync::oneshot::channel::<()>();
+    let identify = |peer: &connections::Peer| {
+        let identity = Identity::of_certificate(&peer.certificate)?;
+        Some(Fleet::of(identity.gateway).server_name_of(&identity.uid))
+    };
+    let serving = tokio::spawn(async move { server.serve(incoming, identify, async move { _ = closing.await }).await });
+    let (stop, stopping) = tokio::sync::oneshot::channel::<()>();
+    let lease = tokio::spawn(lease.run(async move { _ = stopping.await }));
+
+    tokio::select! {
+        signal = signals.next() => tracing::info!(signal, "Portolan ends; proxies go on with what they have"),
+        _ = &mut pilot_ended => return Err(Failure::Environment(BROKEN.into())),
+    }
+    _ = stop.send(());
+    // Another replica leads at once if the lease is let go.
+    _ = tokio::time::timeout(Duration::from_secs(5), lease).await;
+    // Proxies go to another replica.
+    _ = close.send(());
+    _ = tokio::time::timeout(Duration::from_secs(1), serving).await;
+    drop(messages);
+    Ok(())
+}
+
+/// How long a connection may last: until shortly before the proxy's certificate ends, not at the same moment as all others.
+fn lasting(certificate: &[u8]) -> Option<Duration> {
+    let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    let left = parsed.validity().not_after.timestamp() - crate::load::seconds(SystemTime::now());
+    let left = u64::try_from(left).unwrap_or(0);
+    let jitter = RandomState::new().hash_one(certificate) % (left / 10).max(1);
+    Some(Duration::from_secs(left.saturating_sub(jitter)))
+}

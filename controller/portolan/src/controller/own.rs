@@ -1,0 +1,68 @@
+//! Follows what Portolan itself has made for fleets: Services (for the addresses that they have got) and workloads (for the revision that
+//! runs). Every replica does: addresses are an input of the engine on all of them alike.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+
+use futures::StreamExt as _;
+use kube::api::{Api, DynamicObject};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Client, ResourceExt as _};
+use portolan_model::NamespacedName;
+use serde_json::Value;
+
+/// The kinds, as group, version, kind.
+pub const KINDS: [(&str, &str, &str); 3] =
+    [("", "v1", "Service"), ("apps", "v1", "Deployment"), ("apps", "v1", "DaemonSet")];
+const SELECTOR: &str = "app.kubernetes.io/name=portolan-proxy,app.kubernetes.io/managed-by=portolan";
+
+/// Objects of one kind that are new, different or gone.
+#[derive(Debug)]
+pub struct Found {
+    pub kind: &'static str,
+    pub objects: BTreeMap<NamespacedName, Option<Value>>,
+    /// This is all that there is of the kind
+    pub whole: bool,
+}
+
+/// Follows one kind, in all namespaces, until `tell` says that nobody listens.
+pub async fn follow(client: Client, (group, version, kind): (&str, &str, &'static str), tell: impl Fn(Found) -> bool) {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    let api: Api<DynamicObject> = Api::all_with(client, &resource);
+    let mut events = pin!(watcher(api, watcher::Config::default().labels(SELECTOR)).default_backoff());
+    let mut listing = BTreeMap::new();
+    while let Some(event) = events.next().await {
+        let (objects, whole) = match event {
+            Ok(watcher::Event::Init) => {
+                listing.clear();
+                continue;
+            }
+            Ok(watcher::Event::InitApply(object)) => {
+                let (name, value) = entry(object);
+                listing.insert(name, Some(value));
+                continue;
+            }
+            Ok(watcher::Event::InitDone) => (std::mem::take(&mut listing), true),
+            Ok(watcher::Event::Apply(object)) => {
+                let (name, value) = entry(object);
+                (BTreeMap::from([(name, Some(value))]), false)
+            }
+            Ok(watcher::Event::Delete(object)) => (BTreeMap::from([(entry(object).0, None)]), false),
+            Err(error) => {
+                tracing::warn!(kind, %error, "what Portolan has made cannot be watched; trying again");
+                continue;
+            }
+        };
+        if !tell(Found { kind, objects, whole }) {
+            return;
+        }
+    }
+}
+
+fn entry(mut object: DynamicObject) -> (NamespacedName, Value) {
+    object.managed_fields_mut().clear();
+    let name = NamespacedName::new(object.namespace().unwrap_or_default(), object.name_any());
+    // An object that came as JSON is JSON.
+    (name, serde_json::to_value(object).unwrap_or_default())
+}

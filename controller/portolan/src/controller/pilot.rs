@@ -1,0 +1,341 @@
+//! The thread that owns all state: what the API server has, the engine, what proxies said.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime};
+
+use portolan_engine::{Engine, Event, Options};
+use portolan_fleet::{Fleet, Heard, ManagedFleet, Platform, binding, resource_name};
+use portolan_kubernetes::watch::Following;
+use portolan_kubernetes::{KindState, Manifests, Meta, Notice, Observed, Statuses};
+use portolan_model::ir::Status;
+use portolan_model::{Kind, NamespacedName, ObjectKey};
+use portolan_resolve::World as _;
+use portolan_xds::{FleetName, Server, Transition};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::keeper::Fleets;
+use super::own::Found;
+use crate::load::seconds;
+use crate::run::metrics::Times;
+
+/// What reaches the pilot.
+pub enum Message {
+    /// The API server has something new
+    Notice(Notice),
+    /// What Portolan has made for fleets is new, different or gone
+    Own(Found),
+    /// A proxy said something
+    Transition(Transition),
+}
+
+/// What readiness is about.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// The whole world has been read, and proxies are served
+    pub synced: bool,
+    pub kinds: BTreeMap<Kind, KindState>,
+}
+
+/// The longest that the pilot sleeps. It waits for instants of the clock on the wall, which somebody may set meanwhile.
+const LOOK_AT_CLOCK: Duration = Duration::from_mins(1);
+
+/// All state of `portolan controller`.
+pub struct Pilot {
+    engine: Engine,
+    heard: Heard,
+    server: Server,
+    statuses: Statuses,
+    following: Following,
+    platform: Platform,
+    manifests: Manifests,
+    progress: watch::Sender<Progress>,
+    times: Times,
+    /// Of Gateways
+    uids: BTreeMap<NamespacedName, Arc<str>>,
+    /// What Portolan has made, by kind and name
+    own: BTreeMap<(&'static str, NamespacedName), Value>,
+    /// The fleets, for whoever keeps their credentials
+    keeping: watch::Sender<Arc<Fleets>>,
+    /// Kinds of which all that Portolan has made is known
+    own_listed: BTreeSet<&'static str>,
+    /// Under which name each fleet is served
+    served: BTreeMap<NamespacedName, FleetName>,
+    /// Gateways by the name of what is made for them
+    fleets: BTreeMap<NamespacedName, NamespacedName>,
+    ipv6: bool,
+    listed: bool,
+}
+
+/// What the pilot speaks to.
+pub struct Around {
+    pub server: Server,
+    pub statuses: Statuses,
+    pub following: Following,
+    pub platform: Platform,
+    pub manifests: Manifests,
+    pub progress: watch::Sender<Progress>,
+    pub times: Times,
+    pub keeping: watch::Sender<Arc<Fleets>>,
+    /// Whether this machine, and so presumably every node, has IPv6
+    pub ipv6: bool,
+}
+
+impl Pilot {
+    pub fn new(around: Around) -> Self {
+        let Around { server, statuses, following, platform, manifests, progress, times, keeping, ipv6 } = around;
+        Self {
+            engine: Engine::new(Options::default()),
+            heard: Heard::default(),
+            server,
+            statuses,
+            following,
+            platform,
+            manifests,
+            progress,
+            times,
+            keeping,
+            uids: BTreeMap::new(),
+            own: BTreeMap::new(),
+            served: BTreeMap::new(),
+            own_listed: BTreeSet::new(),
+            fleets: BTreeMap::new(),
+            ipv6,
+            listed: false,
+        }
+    }
+
+    /// Takes messages until nobody sends any more.
+    pub fn run(mut self, inbox: &Receiver<Message>) {
+        loop {
+            match inbox.recv_timeout(self.until_due()) {
+                Ok(message) => self.take(message),
+                Err(RecvTimeoutError::Timeout) => self.advance(Vec::new(), BTreeMap::new()),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// How long the time alone changes nothing.
+    fn until_due(&self) -> Duration {
+        let Some(due) = self.engine.due() else { return LOOK_AT_CLOCK };
+        let due = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(due).unwrap_or(0));
+        due.duration_since(SystemTime::now()).unwrap_or_default().min(LOOK_AT_CLOCK)
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Notice(Notice::Changes(changes)) => {
+                self.times.event(SystemTime::now());
+                self.changes(changes);
+            }
+            Message::Notice(Notice::Kind { kind, state }) => {
+                self.progress.send_modify(|progress| _ = progress.kinds.insert(kind, state));
+            }
+            Message::Notice(Notice::Synced) => {
+                self.listed = true;
+                self.open();
+            }
+            Message::Notice(Notice::Bundles(_) | Notice::Followed(_)) => {}
+            Message::Own(found) => self.found(found),
+            Message::Transition(transition) => {
+                let events = self.heard.hear(&transition);
+                if !events.is_empty() {
+                    self.advance(events, BTreeMap::new());
+                }
+            }
+        }
+    }
+
+    fn changes(&mut self, changes: BTreeMap<ObjectKey, Option<Observed>>) {
+        let mut gone = Vec::new();
+        for (key, observed) in changes.iter().filter(|(key, _)| key.kind == Kind::Gateway) {
+            let before = match observed {
+                Some(observed) => self.uids.insert(key.name.clone(), Arc::clone(&observed.meta.uid)),
+                None => {
+                    let uid = self.uids.remove(&key.name);
+                    if let Some(uid) = &uid {
+                        self.manifests.gone(uid);
+                    }
+                    uid
+                }
+            };
+            // Another Gateway under the name of one that was deleted: its fleet is another, and has not said anything.
+            if let (Some(before), Some(observed)) = (before, observed)
+                && before != observed.meta.uid
+            {
+                gone.push(Event::Object { key: key.clone(), object: None });
+            }
+        }
+        if !gone.is_empty() {
+            self.advance(gone, BTreeMap::new());
+        }
+        let mut observed = BTreeMap::new();
+        let mut events = Vec::new();
+        for (key, change) in changes {
+            let (object, meta) = change.map_or((None, None), |observed| (observed.object, Some(observed.meta)));
+            if key.kind == Kind::Gateway && meta.as_ref().is_some_and(|meta| is_programmed(&meta.status)) {
+                events.extend(self.heard.recall(&key.name));
+            }
+            observed.insert(key.clone(), meta);
+            events.push(Event::Object { key, object });
+        }
+        self.advance(events, observed);
+    }
+
+    fn advance(&mut self, events: Vec<Event>, observed: BTreeMap<ObjectKey, Option<Meta>>) {
+        let start = Instant::now();
+        let mut events = events;
+        events.push(Event::Time(seconds(SystemTime::now())));
+        let mut statuses: BTreeMap<ObjectKey, Option<Status>> = BTreeMap::new();
+        // A binding is an answer to what Gateways ask for, and does not change what they ask for: the second round gives no third.
+        let mut intents = false;
+        while !events.is_empty() {
+            let output = self.engine.apply(std::mem::take(&mut events));
+            for gateway in output.removed_fleets {
+                events.extend(self.heard.removed(&gateway));
+                if let Some(name) = self.served.remove(&gateway) {
+                    self.server.remove_fleet(&name);
+                }
+            }
+            for (gateway, changes) in output.fleets {
+                let Some(name) = self.server_name(&gateway) else { continue };
+                let position = self.server.publish(&name, changes.clone());
+                self.heard.published(&gateway, &changes, position);
+            }
+            for (gateway, intent) in output.intents {
+                intents = true;
+                let name = NamespacedName::new(gateway.namespace.clone(), resource_name(&gateway));
+                match &intent {
+                    Some(_) => _ = self.fleets.insert(name, gateway.clone()),
+                    None => _ = self.fleets.remove(&name),
+                }
+                events.extend(self.bind(&gateway));
+                self.order(&gateway);
+            }
+            statuses.extend(output.statuses);
+        }
+        self.times.computed(start.elapsed());
+        if intents {
+            self.keep();
+        }
+        if statuses.keys().any(|key| matches!(key.kind, Kind::Gateway | Kind::ListenerSet)) {
+            self.follow();
+        }
+        self.statuses.update(observed, statuses);
+    }
+
+    /// The name under which the fleet of a Gateway is served.
+    fn server_name(&mut self, gateway: &NamespacedName) -> Option<FleetName> {
+        let uid = self.uids.get(gateway)?;
+        let name = self.served.entry(gateway.clone()).or_insert_with(|| Fleet::of(gateway.clone()).server_name_of(uid));
+        Some(name.clone())
+    }
+
+    /// Hands over which fleets there are.
+    fn keep(&self) {
+        let fleet = |gateway: &NamespacedName| {
+            let kept = (Arc::clone(self.uids.get(gateway)?), self.engine.intent(gateway)?.clone());
+            Some((gateway.clone(), kept))
+        };
+        self.keeping.send_replace(Arc::new(self.engine.fleets().filter_map(fleet).collect()));
+    }
+
+    /// Something that Portolan has made has changed.
+    fn found(&mut self, found: Found) {
+        let Found { kind, objects, whole } = found;
+        let mut names: BTreeSet<NamespacedName> = objects.keys().cloned().collect();
+        if whole {
+            names.extend(self.own.keys().filter(|(other, _)| *other == kind).map(|(_, name)| name.clone()));
+            self.own.retain(|(other, _), _| *other != kind);
+            self.own_listed.insert(kind);
+        }
+        for (name, object) in objects {
+            match object {
+                Some(object) => _ = self.own.insert((kind, name), object),
+                None => _ = self.own.remove(&(kind, name)),
+            }
+        }
+        let gateways: Vec<NamespacedName> = names.iter().filter_map(|name| self.fleets.get(name).cloned()).collect();
+        let mut events = Vec::new();
+        for gateway in gateways {
+            if kind == "Service" {
+                events.extend(self.bind(&gateway));
+            }
+            // Whoever changed or deleted it, it is to be as it was.
+            self.order(&gateway);
+        }
+        if !events.is_empty() {
+            self.advance(events, BTreeMap::new());
+        }
+        self.open();
+    }
+
+    fn made(&self, kind: &'static str, gateway: &NamespacedName) -> Option<&Value> {
+        self.own.get(&(kind, NamespacedName::new(gateway.namespace.clone(), resource_name(gateway))))
+    }
+
+    /// Where the proxies of a Gateway listen.
+    fn bind(&self, gateway: &NamespacedName) -> Option<Event> {
+        if !self.own_listed.contains("Service") {
+            // Nothing is known yet; `found` comes back to it.
+            return None;
+        }
+        let binding = self
+            .engine
+            .intent(gateway)
+            .and_then(|intent| binding(&intent.addresses, self.made("Service", gateway), self.ipv6));
+        Some(Event::Binding { gateway: gateway.clone(), binding })
+    }
+
+    /// Has the fleet of a Gateway made as it should be.
+    fn order(&self, gateway: &NamespacedName) {
+        if !self.is_open() {
+            return;
+        }
+        let Some(uid) = self.uids.get(gateway) else { return };
+        let objects = self.engine.intent(gateway).map(|intent| {
+            let running = self.made("Deployment", gateway).or_else(|| self.made("DaemonSet", gateway));
+            let fleet = ManagedFleet { gateway, uid, intent };
+            portolan_fleet::manifests(fleet, &self.platform, running, false).objects
+        });
+        // Another controller's Gateway, now: nothing of it is ours any more.
+        self.manifests.want(uid, objects.unwrap_or_default());
+    }
+
+    fn is_open(&self) -> bool {
+        self.listed && self.own_listed.len() == super::own::KINDS.len()
+    }
+
+    /// Serves proxies once the whole world is known (design invariant 7).
+    fn open(&mut self) {
+        if !self.is_open() || self.progress.borrow().synced {
+            return;
+        }
+        let gateways: Vec<NamespacedName> = self.engine.fleets().cloned().collect();
+        for gateway in &gateways {
+            self.order(gateway);
+        }
+        self.server.open();
+        self.progress.send_modify(|progress| progress.synced = true);
+    }
+
+    /// Secrets that listeners name are followed one by one too: not all are of the type for TLS.
+    fn follow(&self) {
+        let world = self.engine.world();
+        let views = self.engine.fleets().filter_map(|gateway| world.gateway_view(gateway));
+        let secrets = views.flat_map(|view| {
+            let certificates = view.listeners.iter().flat_map(|listener| listener.certificates.clone());
+            certificates.map(|certificate| ObjectKey::new(Kind::Secret, certificate.secret)).collect::<Vec<_>>()
+        });
+        self.following.set(Arc::new(secrets.collect()));
+    }
+}
+
+/// Whether a Gateway's status as it was read says that a proxy has accepted its listeners.
+fn is_programmed(status: &Value) -> bool {
+    let conditions = status.get("conditions").and_then(Value::as_array).into_iter().flatten();
+    conditions.into_iter().any(|condition| condition["type"] == "Programmed" && condition["status"] == "True")
+}
