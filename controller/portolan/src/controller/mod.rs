@@ -57,8 +57,8 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     let (server, mut transitions) = portolan_xds::Server::new(portolan_xds::Options::default(), &mut registry);
     let namespaces: Vec<Name> = options.watch_namespaces.iter().map(|name| Name::from(name.as_str())).collect();
     let namespaces = (!namespaces.is_empty()).then(|| namespaces.into_iter().collect());
-    let watch::Watches { mut notices, freshness, following, .. } =
-        watch::start(client.clone(), watch::Options { namespaces });
+    // They run for as long as this value lives.
+    let mut watches = watch::start(client.clone(), watch::Options { namespaces });
     let (lease, leadership) = Lease::new(&client, &options.namespace, &options.pod, LeaseOptions::default());
     let statuses = Statuses::default();
     let manifests = Manifests::default();
@@ -68,7 +68,7 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     let listener = admin::bind(options.xds_port, "xDS").await?;
     let ipv6 = listener.local_addr().is_ok_and(|address| address.is_ipv6());
     let registry = Arc::new(registry);
-    tokio::spawn(admin::serve(admin, admin::Admin { registry, progress: progressing, freshness }));
+    tokio::spawn(admin::serve(admin, admin::Admin { registry, progress: progressing, freshness: watches.freshness.clone() }));
 
     let platform = Platform {
         xds_host: format!("{}.{}.svc", options.service, options.namespace),
@@ -93,7 +93,7 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     let pilot = Pilot::new(Around {
         server: server.clone(),
         statuses: statuses.clone(),
-        following,
+        following: watches.following.clone(),
         platform,
         manifests: manifests.clone(),
         progress,
@@ -116,7 +116,7 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     }
     let told = messages.clone();
     tokio::spawn(async move {
-        while let Some(notice) = notices.recv().await {
+        while let Some(notice) = watches.notices.recv().await {
             if told.send(Message::Notice(notice)).is_err() {
                 return;
             }
