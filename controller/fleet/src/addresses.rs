@@ -1,6 +1,6 @@
 //! Which addresses a Gateway asks for, and which its fleet's Service has got.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use portolan_model::Name;
@@ -13,11 +13,11 @@ pub(crate) fn wanted(addresses: &[GatewayAddress]) -> Vec<&str> {
     addresses.iter().filter(|address| &*address.kind == "IPAddress").filter_map(|it| it.value.as_deref()).collect()
 }
 
-/// Where the proxies of a Gateway listen and what `status.addresses` says. `service`: the fleet's Service as the API server has it.
-/// `None`: it has no address yet. `ipv6`: whether the nodes have IPv6; then `::` takes both families, which serves clusters of either
+/// Where the proxies of a Gateway listen and what `status.addresses` says. `service`: the fleet's Service as the API server has it. Proxies
+/// listen before it has an address: it is made from what they listen on. `ipv6`: whether the nodes have IPv6; then `::` takes both families, which serves clusters of either
 /// family and of both.
 #[must_use]
-pub fn binding(addresses: &[GatewayAddress], service: Option<&Value>, ipv6: bool) -> Option<Binding> {
+pub fn binding(addresses: &[GatewayAddress], service: Option<&Value>, ipv6: bool) -> Binding {
     let assigned = service.map(assigned).unwrap_or_default();
     let wanted = wanted(addresses);
     let has = |address: &str| {
@@ -35,11 +35,8 @@ pub fn binding(addresses: &[GatewayAddress], service: Option<&Value>, ipv6: bool
         };
         unusable.push((Name::from(*address), Arc::from(reason)));
     }
-    if assigned.is_empty() && unusable.is_empty() {
-        return None;
-    }
-    let everywhere = if ipv6 { Vec::new() } else { vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED)] };
-    Some(Binding { addresses: everywhere, port_offset: 0, status: assigned, unusable })
+    let everywhere = if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    Binding { addresses: vec![everywhere], port_offset: 0, status: assigned, unusable }
 }
 
 fn is_load_balancer(service: Option<&Value>) -> bool {
@@ -83,14 +80,16 @@ mod tests {
 
     #[test]
     fn a_load_balancer_gives_addresses_or_names() {
-        assert_eq!(binding(&[], None, true), None);
-        assert_eq!(binding(&[], Some(&balanced(&json!([]))), true), None);
+        for service in [None, Some(balanced(&json!([])))] {
+            let unassigned = binding(&[], service.as_ref(), true);
+            assert!(unassigned.status.is_empty() && unassigned.unusable.is_empty());
+        }
         let service = balanced(&json!([{"ip": "192.0.2.1"}, {"hostname": "lb.test"}]));
-        let bound = binding(&[], Some(&service), true).unwrap();
-        assert!(bound.addresses.is_empty() && bound.unusable.is_empty());
+        let bound = binding(&[], Some(&service), true);
+        assert_eq!((&bound.addresses[..], bound.unusable.len()), (&[IpAddr::from([0_u16; 8])][..], 0));
         let status = [("IPAddress", "192.0.2.1"), ("Hostname", "lb.test")];
         assert_eq!(bound.status, status.map(|(kind, value)| (Name::from(kind), Name::from(value))));
-        assert_eq!(binding(&[], Some(&service), false).unwrap().addresses, [IpAddr::from([0, 0, 0, 0])]);
+        assert_eq!(binding(&[], Some(&service), false).addresses, [IpAddr::from([0, 0, 0, 0])]);
     }
 
     #[test]
@@ -98,7 +97,7 @@ mod tests {
         let service = balanced(&json!([{"ip": "192.0.2.1"}]));
         let names = |asked: &[GatewayAddress], service: Option<&Value>| -> Vec<String> {
             let bound = binding(asked, service, true);
-            bound.into_iter().flat_map(|bound| bound.unusable).map(|(name, _)| name.to_string()).collect()
+            bound.unusable.into_iter().map(|(name, _)| name.to_string()).collect()
         };
         assert_eq!(names(&asked(&[Some("192.0.2.1")]), Some(&service)), [""; 0]);
         assert_eq!(names(&asked(&[None]), Some(&service)), [""; 0]);
@@ -109,11 +108,11 @@ mod tests {
     #[test]
     fn other_services_have_addresses_of_the_cluster() {
         let service = json!({"spec": {"type": "ClusterIP", "clusterIPs": ["10.0.0.1", "fd00::1"]}});
-        let status = binding(&[], Some(&service), true).unwrap().status;
+        let status = binding(&[], Some(&service), true).status;
         assert_eq!(status.len(), 2);
         let external =
             json!({"spec": {"type": "NodePort", "clusterIPs": ["10.0.0.1"], "externalIPs": ["2001:DB8::1"]}});
-        let bound = binding(&asked(&[Some("2001:db8::1")]), Some(&external), true).unwrap();
+        let bound = binding(&asked(&[Some("2001:db8::1")]), Some(&external), true);
         assert_eq!((bound.status.len(), bound.unusable.len()), (1, 0));
     }
 }

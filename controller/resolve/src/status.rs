@@ -164,14 +164,17 @@ impl<'a> Fleet<'a> {
 
     /// Why nothing is programmed yet, whichever listener it is.
     fn pending(&self) -> Option<(Reason, String)> {
-        let Some(binding) = &self.binding else {
-            return Some((Reason::AddressNotAssigned, "No address has been assigned to the Gateway yet".into()));
-        };
+        let unassigned =
+            || Some((Reason::AddressNotAssigned, "No address has been assigned to the Gateway yet".into()));
+        let Some(binding) = &self.binding else { return unassigned() };
         if !binding.unusable.is_empty() {
             let reasons: Vec<String> =
                 binding.unusable.iter().map(|(address, reason)| format!("{address} ({reason})")).collect();
             let message = format!("spec.addresses cannot be used: {}; change or remove them", reasons.join(", "));
             return Some((Reason::AddressNotUsable, message));
+        }
+        if binding.status.is_empty() {
+            return unassigned();
         }
         (!self.state.programmed)
             .then(|| (Reason::Pending, "No proxy has acknowledged the configuration of the Gateway yet".into()))

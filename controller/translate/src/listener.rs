@@ -1,6 +1,7 @@
 //! Listeners: sockets with their filter chains.
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use portolan_model::Name;
@@ -125,7 +126,7 @@ fn references(chains: &[ServedChain<'_>]) -> Arc<[ResourceKey]> {
 fn addresses(binding: &Binding, port: u16) -> Vec<Address> {
     // There is no plan for such a port. Envoy refuses a listener without an address.
     let Some(port) = binding.port(port) else { return Vec::new() };
-    if binding.addresses.is_empty() {
+    if binding.addresses.is_empty() || binding.addresses.contains(&IpAddr::V6(Ipv6Addr::UNSPECIFIED)) {
         return vec![address::everywhere(port)];
     }
     // Envoy cannot bind an address twice.

@@ -15,10 +15,9 @@ use super::plan::{APPLIED, ObjectId, Seen};
 use crate::resource::resource;
 
 /// The kinds of which fleets are made.
-pub const KINDS: [(&str, &str); 8] = [
+pub const KINDS: [(&str, &str); 7] = [
     ("v1", "ServiceAccount"),
     ("v1", "ConfigMap"),
-    ("v1", "Secret"),
     ("v1", "Service"),
     ("apps/v1", "Deployment"),
     ("apps/v1", "DaemonSet"),

@@ -68,7 +68,10 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     let listener = admin::bind(options.xds_port, "xDS").await?;
     let ipv6 = listener.local_addr().is_ok_and(|address| address.is_ipv6());
     let registry = Arc::new(registry);
-    tokio::spawn(admin::serve(admin, admin::Admin { registry, progress: progressing, freshness: watches.freshness.clone() }));
+    tokio::spawn(admin::serve(
+        admin,
+        admin::Admin { registry, progress: progressing, freshness: watches.freshness.clone() },
+    ));
 
     let platform = Platform {
         xds_host: format!("{}.{}.svc", options.service, options.namespace),

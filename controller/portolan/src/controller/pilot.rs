@@ -286,7 +286,7 @@ impl Pilot {
         let binding = self
             .engine
             .intent(gateway)
-            .and_then(|intent| binding(&intent.addresses, self.made("Service", gateway), self.ipv6));
+            .map(|intent| binding(&intent.addresses, self.made("Service", gateway), self.ipv6));
         Some(Event::Binding { gateway: gateway.clone(), binding })
     }
 
