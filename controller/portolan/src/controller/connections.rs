@@ -2,7 +2,6 @@
 
 use std::future::Future as _;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -31,7 +30,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Peer {
     /// DER
     pub certificate: Arc<[u8]>,
-    pub address: Option<SocketAddr>,
 }
 
 /// A connection of a proxy that has shown a certificate of the authority. It ends by itself when it has lasted for as long as `lasting` said.
@@ -72,7 +70,7 @@ pub fn connections(
             let Some(config) = config.borrow().clone() else { continue };
             let (ready, lasting) = (ready.clone(), lasting.clone());
             tokio::spawn(async move {
-                match tokio::time::timeout(HANDSHAKE, secure(stream, address, config, lasting)).await {
+                match tokio::time::timeout(HANDSHAKE, secure(stream, config, lasting)).await {
                     Ok(Ok(secured)) => _ = ready.send(Ok(secured)).await,
                     Ok(Err(error)) => tracing::info!(%address, %error, "a proxy's handshake fails"),
                     Err(_) => tracing::info!(%address, "a handshake takes too long"),
@@ -86,7 +84,6 @@ pub fn connections(
 
 async fn secure(
     stream: TcpStream,
-    address: SocketAddr,
     config: Arc<ServerConfig>,
     lasting: impl Fn(&[u8]) -> Option<Duration>,
 ) -> io::Result<Secured> {
@@ -95,7 +92,7 @@ async fn secure(
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let certificate: Arc<[u8]> = certificate.map(|der| Arc::from(der.as_ref())).unwrap_or_default();
     let end = lasting(&certificate).map(|lasting| Box::pin(tokio::time::sleep_until(Instant::now() + lasting)));
-    Ok(Secured { stream, peer: Peer { certificate, address: Some(address) }, end })
+    Ok(Secured { stream, peer: Peer { certificate }, end })
 }
 
 impl Connected for Secured {
