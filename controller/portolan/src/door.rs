@@ -126,11 +126,8 @@ mod tests {
     async fn start(patience: Duration) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(serve(
-            listener,
-            Router::new().route("/", get(async || "in")).route("/large", get(async || vec![b' '; LARGE])),
-            patience,
-        ));
+        let router = Router::new().route("/", get(async || "in")).route("/large", get(async || vec![b' '; LARGE]));
+        tokio::spawn(serve(listener, guarded(router, address), patience));
         address
     }
 
