@@ -6,28 +6,29 @@ use std::sync::Arc;
 /// A name that is shared rather than copied.
 pub type Name = Arc<str>;
 
-/// The kinds that Portolan reads.
+/// The kinds that Portolan reads. The numbers are part of the hashes that are versions of xDS resources: a new kind gets the next one, and
+/// none ever changes, or an upgrade would send every cluster again (design invariant 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    GatewayClass,
-    Gateway,
-    ListenerSet,
-    HTTPRoute,
-    GRPCRoute,
-    TLSRoute,
-    TCPRoute,
-    UDPRoute,
-    ReferenceGrant,
-    BackendTLSPolicy,
+    GatewayClass = 0,
+    Gateway = 1,
+    ListenerSet = 2,
+    HTTPRoute = 3,
+    GRPCRoute = 4,
+    TLSRoute = 5,
+    TCPRoute = 6,
+    UDPRoute = 7,
+    ReferenceGrant = 8,
+    BackendTLSPolicy = 9,
     /// `portolan.dev`
-    Backend,
+    Backend = 10,
     /// `portolan.dev`
-    EnvoyProxy,
-    Namespace,
-    Service,
-    EndpointSlice,
-    Secret,
-    ConfigMap,
+    EnvoyProxy = 16,
+    Namespace = 11,
+    Service = 12,
+    EndpointSlice = 13,
+    Secret = 14,
+    ConfigMap = 15,
 }
 
 /// The group of the Gateway API.

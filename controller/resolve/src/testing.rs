@@ -190,7 +190,8 @@ impl World for TestWorld {
     }
 
     fn binding(&self, gateway: &NamespacedName) -> Option<Arc<Binding>> {
-        self.bindings.get(gateway).cloned().unwrap_or_else(|| Some(Binding::default())).map(Arc::new)
+        let bound = || Binding { status: vec![("IPAddress".into(), "192.0.2.7".into())], ..Binding::default() };
+        self.bindings.get(gateway).cloned().unwrap_or_else(|| Some(bound())).map(Arc::new)
     }
 
     fn has_come(&self, instant: i64) -> bool {

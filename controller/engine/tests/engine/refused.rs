@@ -92,7 +92,7 @@ impl Scene {
         engine.apply(objects(SCENE));
         engine.apply(objects(&secret()));
         engine.apply([
-            Event::Binding { gateway: gateway(), binding: Some(Binding::default()) },
+            Event::Binding { gateway: gateway(), binding: Some(bound()) },
             Event::Fleet { gateway: gateway(), state: FleetState { programmed: true } },
         ]);
         Self { engine }
@@ -346,7 +346,7 @@ fn a_refused_listener_is_told_of_until_it_is_another_or_is_taken() {
     assert_eq!((scene.programmed().0, scene.count()), (vec![true, true, true], 0));
 
     scene.refuse_whole(ResourceType::Listener, "http/80");
-    let binding = Binding { addresses: vec![[127, 0, 0, 1].into()], ..Binding::default() };
+    let binding = Binding { addresses: vec![[127, 0, 0, 1].into()], ..bound() };
     scene.engine.apply([Event::Binding { gateway: gateway(), binding: Some(binding) }]);
     assert_eq!((scene.programmed().0, scene.count()), (vec![true, true, true], 0));
 }
@@ -384,4 +384,9 @@ fn what_is_no_objects_fault_concerns_nobody() {
     let refused = own
         .flat_map(|resource| Refused::attribute(&gateway(), &resource.key, resource.version, &Part::Whole, &[], "no"));
     assert_eq!(refused.collect::<Vec<_>>(), []);
+}
+
+/// A binding with an address for the status.
+fn bound() -> Binding {
+    Binding { status: vec![("IPAddress".into(), "192.0.2.7".into())], ..Binding::default() }
 }

@@ -58,7 +58,7 @@ fn events(manifests: &str) -> Vec<Event> {
 fn scene(now: i64) -> (Engine, Vec<Event>) {
     let mut events =
         events(&[GATEWAY, &secret("cert", &pair(2020, 2021)), &secret("cert-2", &pair(2000, 2100))].concat());
-    events.push(Event::Binding { gateway: name("web"), binding: Some(Binding::default()) });
+    events.push(Event::Binding { gateway: name("web"), binding: Some(bound()) });
     let mut engine = Engine::new(Options::default());
     engine.apply(events.iter().cloned().chain([Event::Time(now)]));
     (engine, events)
@@ -180,4 +180,9 @@ fn a_certificate_that_nobody_uses_is_waited_for_by_nobody() {
     let gateway = ObjectKey::new(Kind::Gateway, name("web"));
     engine.apply([Event::Object { key: gateway, object: None }]);
     assert_eq!(engine.due(), None);
+}
+
+/// A binding with an address for the status.
+fn bound() -> Binding {
+    Binding { status: vec![("IPAddress".into(), "192.0.2.7".into())], ..Binding::default() }
 }

@@ -275,7 +275,11 @@ fn a_port_that_the_offset_moves_out_of_range_is_named_and_not_served() {
   - {name: high, port: 60000, protocol: HTTP}";
     let with = |offset: u16, spec: &str| {
         let mut world = world(&gateway(spec));
-        let binding = portolan_model::ir::Binding { port_offset: offset, ..Default::default() };
+        let binding = portolan_model::ir::Binding {
+            port_offset: offset,
+            status: vec![("IPAddress".into(), "192.0.2.7".into())],
+            ..Default::default()
+        };
         world.bindings.insert(name(), Some(binding));
         world
     };
