@@ -45,7 +45,9 @@ impl Heard {
     /// What the engine has to know of what a proxy said.
     pub fn hear(&mut self, transition: &Transition) -> Vec<Event> {
         match transition {
-            Transition::Acked { fleet, position, .. } => self.acked(gateway_of(fleet), *position).into_iter().collect(),
+            Transition::Acked { fleet, position, .. } => {
+                self.acked(&gateway_of(fleet), *position).into_iter().collect()
+            }
             // That a removal is refused says nothing about any content.
             Transition::Refused { version: None, .. } => Vec::new(),
             Transition::Refused { fleet, key, version: Some(version), part, origins, text } => {
@@ -63,9 +65,9 @@ impl Heard {
     }
 
     /// "one proxy of the fleet has ACKed a Snapshot with the object's listeners" (design invariant 14); stays so.
-    fn acked(&mut self, gateway: NamespacedName, position: u64) -> Option<Event> {
-        let has_listeners = self.listeners_at.get(&gateway).is_some_and(|listeners| *listeners <= position);
-        if has_listeners { self.recall(&gateway) } else { None }
+    fn acked(&mut self, gateway: &NamespacedName, position: u64) -> Option<Event> {
+        let has_listeners = self.listeners_at.get(gateway).is_some_and(|listeners| *listeners <= position);
+        if has_listeners { self.recall(gateway) } else { None }
     }
 
     /// What the proxies of a Gateway have said so far.

@@ -61,7 +61,9 @@ async fn readyz(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Respon
                 (KindState::Denied(text), None) => ("[-]", format!("may not be read: {text}")),
                 (KindState::Failing(text), None) => ("[-]", text.to_string()),
             };
-            text.push_str(&format!("{sign} {kind} {words}\n"));
+            for part in [sign, " ", kind.as_str(), " ", &words, "\n"] {
+                text.push_str(part);
+            }
         }
     }
     let (status, word) = if progress.synced {
