@@ -19,8 +19,13 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, SystemTime};
 
 use kube::Client;
+use kube::api::{Api, DynamicObject};
+use kube::core::{ApiResource, GroupVersionKind};
 use portolan_fleet::{Fleet, Identity, Lifetimes, Platform};
-use portolan_kubernetes::{ApplierOptions, Lease, LeaseOptions, Manifests, StatusOptions, Statuses, events, watch};
+use portolan_kubernetes::report::Report;
+use portolan_kubernetes::{
+    ApplierOptions, Lease, LeaseOptions, Manifests, StatusOptions, Statuses, events, report, watch,
+};
 use portolan_model::Name;
 use prometheus_client::registry::Registry;
 
@@ -93,6 +98,7 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
         config,
     };
     tokio::spawn(keeper.run());
+    let (reporting, reported) = tokio::sync::watch::channel(Report::default());
     let pilot = Pilot::new(Around {
         server: server.clone(),
         statuses: statuses.clone(),
@@ -102,6 +108,7 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
         progress,
         times,
         keeping,
+        reporting,
         ipv6,
     });
     let (messages, inbox) = channel();
@@ -113,6 +120,27 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
             _ = ended.send(());
         })
         .map_err(Failure::environment)?;
+    match own_pod(&client, options).await {
+        Ok(pod) => {
+            let (mut others, sharing) = report::share(&client, pod, reported);
+            tokio::spawn(sharing);
+            let told = messages.clone();
+            tokio::spawn(async move {
+                while others.changed().await.is_ok() {
+                    let reports = others.borrow_and_update().clone();
+                    if told.send(Message::Reports(reports)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        Err(error) => {
+            tracing::warn!(
+                "this replica tells the others nothing, since its pod {} cannot be read: {error}",
+                options.pod
+            );
+        }
+    }
     for kind in own::KINDS {
         let told = messages.clone();
         tokio::spawn(own::follow(client.clone(), kind, move |found| told.send(Message::Own(found)).is_ok()));
@@ -158,6 +186,13 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     _ = tokio::time::timeout(Duration::from_secs(1), serving).await;
     drop(messages);
     Ok(())
+}
+
+async fn own_pod(client: &Client, options: &ControllerOptions) -> kube::Result<report::Pod> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Pod"));
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &options.namespace, &resource);
+    let uid = api.get(&options.pod).await?.metadata.uid.unwrap_or_default();
+    Ok(report::Pod { namespace: options.namespace.clone(), name: options.pod.clone(), uid })
 }
 
 /// How long a connection may last: until shortly before the proxy's certificate ends, not at the same moment as all others.

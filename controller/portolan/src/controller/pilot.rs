@@ -6,7 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use portolan_engine::{Engine, Event, Options};
-use portolan_fleet::{Fleet, Heard, ManagedFleet, Platform, binding, resource_name};
+use portolan_fleet::{Fleet, Heard, ManagedFleet, Platform, binding, gateway_of, resource_name};
+use portolan_kubernetes::report::{Own, Report};
 use portolan_kubernetes::watch::Following;
 use portolan_kubernetes::{KindState, Manifests, Meta, Notice, Observed, Statuses};
 use portolan_model::ir::Status;
@@ -29,6 +30,8 @@ pub enum Message {
     Own(Found),
     /// A proxy said something
     Transition(Transition),
+    /// What the other replicas know, by pod
+    Reports(BTreeMap<Arc<str>, Report>),
 }
 
 /// What readiness is about.
@@ -53,6 +56,12 @@ pub struct Pilot {
     manifests: Manifests,
     progress: watch::Sender<Progress>,
     times: Times,
+    /// What this replica's proxies have said, and where it goes
+    own_report: Own,
+    reporting: watch::Sender<Report>,
+    /// What all replicas know together, as far as the engine has been told
+    reports: BTreeMap<Arc<str>, Report>,
+    known: Report,
     /// Of Gateways
     uids: BTreeMap<NamespacedName, Arc<str>>,
     /// What Portolan has made, by kind and name
@@ -79,13 +88,15 @@ pub struct Around {
     pub progress: watch::Sender<Progress>,
     pub times: Times,
     pub keeping: watch::Sender<Arc<Fleets>>,
+    pub reporting: watch::Sender<Report>,
     /// Whether this machine, and so presumably every node, has IPv6
     pub ipv6: bool,
 }
 
 impl Pilot {
     pub fn new(around: Around) -> Self {
-        let Around { server, statuses, following, platform, manifests, progress, times, keeping, ipv6 } = around;
+        let Around { server, statuses, following, platform, manifests, progress, times, keeping, reporting, ipv6 } =
+            around;
         Self {
             engine: Engine::new(Options::default()),
             heard: Heard::default(),
@@ -97,6 +108,10 @@ impl Pilot {
             progress,
             times,
             keeping,
+            own_report: Own::default(),
+            reporting,
+            reports: BTreeMap::new(),
+            known: Report::default(),
             uids: BTreeMap::new(),
             own: BTreeMap::new(),
             served: BTreeMap::new(),
@@ -141,7 +156,24 @@ impl Pilot {
             Message::Notice(Notice::Bundles(_) | Notice::Followed(_)) => {}
             Message::Own(found) => self.found(found),
             Message::Transition(transition) => {
+                let uid = self.uids.get(&gateway_of(fleet_of(&transition)));
+                self.own_report.hear(&transition, uid);
                 let events = self.heard.hear(&transition);
+                if let (Some(uid), true) = (uid, events.iter().any(|event| matches!(event, Event::Fleet { .. }))) {
+                    self.own_report.programmed(uid);
+                }
+                if !events.is_empty() {
+                    self.advance(events, BTreeMap::new());
+                }
+                self.report();
+            }
+            Message::Reports(reports) => {
+                self.reports = reports;
+                let known = Report::merge(self.reports.values().chain([self.own_report.report()]));
+                let mut events = known.events(&self.known);
+                let programmed = self.uids.iter().filter(|(_, uid)| known.programmed.contains(*uid));
+                events.extend(programmed.filter_map(|(gateway, _)| self.heard.recall(gateway)));
+                self.known = known;
                 if !events.is_empty() {
                     self.advance(events, BTreeMap::new());
                 }
@@ -158,6 +190,7 @@ impl Pilot {
                     let uid = self.uids.remove(&key.name);
                     if let Some(uid) = &uid {
                         self.manifests.gone(uid);
+                        self.own_report.gone(uid);
                     }
                     uid
                 }
@@ -176,7 +209,8 @@ impl Pilot {
         let mut events = Vec::new();
         for (key, change) in changes {
             let (object, meta) = change.map_or((None, None), |observed| (observed.object, Some(observed.meta)));
-            if key.kind == Kind::Gateway && meta.as_ref().is_some_and(|meta| is_programmed(&meta.status)) {
+            let is_known = |meta: &Meta| is_programmed(&meta.status) || self.known.programmed.contains(&meta.uid);
+            if key.kind == Kind::Gateway && meta.as_ref().is_some_and(is_known) {
                 events.extend(self.heard.recall(&key.name));
             }
             observed.insert(key.clone(), meta);
@@ -241,6 +275,20 @@ impl Pilot {
             Some((gateway.clone(), kept))
         };
         self.keeping.send_replace(Arc::new(self.engine.fleets().filter_map(fleet).collect()));
+    }
+
+    /// Tells the other replicas what this one alone knows, where that is news.
+    fn report(&mut self) {
+        let Self { own_report, engine, .. } = self;
+        own_report.keep(|refused| engine.refused().any(|other| other == *refused));
+        let report = own_report.report();
+        self.reporting.send_if_modified(|told| {
+            let is_news = told != report;
+            if is_news {
+                told.clone_from(report);
+            }
+            is_news
+        });
     }
 
     /// Something that Portolan has made has changed.
@@ -331,6 +379,16 @@ impl Pilot {
             certificates.map(|certificate| ObjectKey::new(Kind::Secret, certificate.secret)).collect::<Vec<_>>()
         });
         self.following.set(Arc::new(secrets.collect()));
+    }
+}
+
+const fn fleet_of(transition: &Transition) -> &FleetName {
+    match transition {
+        Transition::Acked { fleet, .. }
+        | Transition::Refused { fleet, .. }
+        | Transition::RefusalCleared { fleet, .. }
+        | Transition::StreamOpened { fleet, .. }
+        | Transition::StreamClosed { fleet, .. } => fleet,
     }
 }
 
