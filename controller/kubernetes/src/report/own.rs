@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use portolan_engine::Refused;
-use portolan_model::NamespacedName;
-use portolan_xds::{FleetName, Transition};
+use portolan_fleet::gateway_of;
+use portolan_xds::Transition;
 
 use super::{MOST_REFUSALS, Refusal, Report};
 
@@ -62,9 +62,4 @@ impl Own {
         self.report.programmed.remove(uid);
         self.report.connected.remove(uid);
     }
-}
-
-fn gateway_of(fleet: &FleetName) -> NamespacedName {
-    let (namespace, name) = fleet.0.split_once('/').unwrap_or(("", &fleet.0));
-    NamespacedName::new(namespace, name)
 }

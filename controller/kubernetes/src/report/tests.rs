@@ -22,6 +22,17 @@ fn refused(key: ResourceKey, version: u128, part: Part, text: &str) -> Transitio
     }
 }
 
+#[test]
+fn a_refusal_names_the_gateway_whichever_one_of_its_name_it_is() {
+    let Transition::Refused { key, version, part, origins, text, .. } = refused(listener(), 1, Part::Whole, "no")
+    else {
+        unreachable!()
+    };
+    let fleet = portolan_fleet::Fleet::of(NamespacedName::new("infra", "edge")).server_name_of("0a1b");
+    let known = report(&[Transition::Refused { fleet, key, version, part, origins, text }]);
+    assert_eq!(known, report(&[refused(listener(), 1, Part::Whole, "no")]));
+}
+
 fn listener() -> ResourceKey {
     ResourceKey::new(ResourceType::Listener, "http/80")
 }

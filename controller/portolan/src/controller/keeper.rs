@@ -63,7 +63,9 @@ impl Keeper {
     pub async fn run(mut self) {
         let mut done = Done::default();
         let mut told = String::new();
+        let mut term = self.leadership.clone();
         loop {
+            let leads = self.leadership.holds();
             let outcome = self.look(&mut done).await;
             // Said once: an API server that is away is away for a while.
             let text = outcome.err().map(|error| format!("{error:#}")).unwrap_or_default();
@@ -73,6 +75,7 @@ impl Keeper {
             told = text;
             tokio::select! {
                 changed = self.fleets.changed() => if changed.is_err() { return },
+                () = term.changed(leads) => {}
                 () = tokio::time::sleep(LOOK) => {}
             }
         }
@@ -137,6 +140,10 @@ impl Keeper {
         let api = self.secrets(&fleet.gateway.namespace);
         let name = resource_name(fleet.gateway);
         let existing = api.get_opt(&name).await?.map(serde_json::to_value).transpose()?;
+        let label = |secret: &Value| secret.pointer("/metadata/labels/app.kubernetes.io~1managed-by").cloned();
+        if existing.as_ref().is_some_and(|secret| label(secret) != Some(Value::from("portolan"))) {
+            anyhow::bail!("the Secret {name} is not Portolan's; rename it, for the proxies need this name");
+        }
         let mut new_key = || rcgen::KeyPair::generate();
         let wanted: Option<Value> = identity_secret(fleet, existing.as_ref(), all, now, self.lifetimes, &mut new_key)?;
         if let Some(secret) = wanted {

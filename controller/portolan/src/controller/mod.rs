@@ -15,7 +15,7 @@ mod pilot;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, SystemTime};
 
 use kube::Client;
@@ -28,6 +28,7 @@ use portolan_kubernetes::{
 };
 use portolan_model::Name;
 use prometheus_client::registry::Registry;
+use tokio::task::JoinSet;
 
 use crate::cli::ControllerOptions;
 use crate::failure::{Failure, Verdict};
@@ -64,7 +65,9 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     let namespaces = (!namespaces.is_empty()).then(|| namespaces.into_iter().collect());
     // They run for as long as this value lives.
     let mut watches = watch::start(client.clone(), watch::Options { namespaces });
-    let (lease, leadership) = Lease::new(&client, &options.namespace, &options.pod, LeaseOptions::default());
+    // A container that starts again in its pod is another candidate.
+    let identity = format!("{}_{:016x}", options.pod, RandomState::new().hash_one(SystemTime::now()));
+    let (lease, leadership) = Lease::new(&client, &options.namespace, &identity, LeaseOptions::default());
     let statuses = Statuses::default();
     let manifests = Manifests::default();
     let (progress, progressing) = tokio::sync::watch::channel(Progress::default());
@@ -73,7 +76,9 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     let listener = admin::bind(options.xds_port, "xDS").await?;
     let ipv6 = listener.local_addr().is_ok_and(|address| address.is_ipv6());
     let registry = Arc::new(registry);
-    tokio::spawn(admin::serve(
+    // None of these ends by itself: without one of them something would not change any more, unnoticed.
+    let mut tasks = JoinSet::new();
+    tasks.spawn(admin::serve(
         admin,
         admin::Admin { registry, progress: progressing, freshness: watches.freshness.clone() },
     ));
@@ -93,11 +98,11 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
         leadership: leadership.clone(),
         namespace: options.namespace.clone(),
         names: vec![platform.server_name.clone()],
-        lifetimes: Lifetimes::default(),
+        lifetimes: Lifetimes::default().bounded(),
         fleets,
         config,
     };
-    tokio::spawn(keeper.run());
+    tasks.spawn(keeper.run());
     let (reporting, reported) = tokio::sync::watch::channel(Report::default());
     let pilot = Pilot::new(Around {
         server: server.clone(),
@@ -120,33 +125,13 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
             _ = ended.send(());
         })
         .map_err(Failure::environment)?;
-    match own_pod(&client, options).await {
-        Ok(pod) => {
-            let (mut others, sharing) = report::share(&client, pod, reported);
-            tokio::spawn(sharing);
-            let told = messages.clone();
-            tokio::spawn(async move {
-                while others.changed().await.is_ok() {
-                    let reports = others.borrow_and_update().clone();
-                    if told.send(Message::Reports(reports)).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        Err(error) => {
-            tracing::warn!(
-                "this replica tells the others nothing, since its pod {} cannot be read: {error}",
-                options.pod
-            );
-        }
-    }
+    tasks.spawn(share(client.clone(), options.namespace.clone(), options.pod.clone(), reported, messages.clone()));
     for kind in own::KINDS {
         let told = messages.clone();
-        tokio::spawn(own::follow(client.clone(), kind, move |found| told.send(Message::Own(found)).is_ok()));
+        tasks.spawn(own::follow(client.clone(), kind, move |found| told.send(Message::Own(found)).is_ok()));
     }
     let told = messages.clone();
-    tokio::spawn(async move {
+    tasks.spawn(async move {
         while let Some(notice) = watches.notices.recv().await {
             if told.send(Message::Notice(notice)).is_err() {
                 return;
@@ -154,7 +139,7 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
         }
     });
     let told = messages.clone();
-    tokio::spawn(async move {
+    tasks.spawn(async move {
         while let Some(transition) = transitions.recv().await {
             if told.send(Message::Transition(transition)).is_err() {
                 return;
@@ -162,8 +147,8 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
         }
     });
     let applying = ApplierOptions { namespaces: options.watch_namespaces.clone(), ..ApplierOptions::default() };
-    tokio::spawn(manifests.apply(client.clone(), leadership.clone(), applying));
-    tokio::spawn(statuses.write(client.clone(), leadership, events::EventSink::default(), StatusOptions::default()));
+    tasks.spawn(manifests.apply(client.clone(), leadership.clone(), applying));
+    tasks.spawn(statuses.write(client.clone(), leadership, events::EventSink::default(), StatusOptions::default()));
     let incoming = connections::connections(listener, configured, lasting);
     let (close, closing) = tokio::sync::oneshot::channel::<()>();
     let identify = |peer: &connections::Peer| {
@@ -177,6 +162,7 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     tokio::select! {
         signal = signals.next() => tracing::info!(signal, "Portolan ends; proxies go on with what they have"),
         _ = &mut pilot_ended => return Err(Failure::Environment(BROKEN.into())),
+        _ = tasks.join_next() => return Err(Failure::Environment(BROKEN.into())),
     }
     _ = stop.send(());
     // Another replica leads at once if the lease is let go.
@@ -188,11 +174,42 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn own_pod(client: &Client, options: &ControllerOptions) -> kube::Result<report::Pod> {
+/// Shares reports with the other replicas. What it needs for that is its pod's UID, and until that can be had it tells them nothing.
+async fn share(
+    client: Client,
+    namespace: String,
+    name: String,
+    reported: tokio::sync::watch::Receiver<Report>,
+    messages: Sender<Message>,
+) {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Pod"));
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &options.namespace, &resource);
-    let uid = api.get(&options.pod).await?.metadata.uid.unwrap_or_default();
-    Ok(report::Pod { namespace: options.namespace.clone(), name: options.pod.clone(), uid })
+    let pods: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &resource);
+    let mut told = false;
+    let pod = loop {
+        match pods.get(&name).await {
+            Ok(pod) => break pod,
+            Err(error) if !told => {
+                tracing::warn!("the other replicas are told nothing until the pod {name} can be read: {error}");
+                told = true;
+            }
+            Err(_) => {}
+        }
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    };
+    let pod = report::Pod { namespace, name, uid: pod.metadata.uid.unwrap_or_default() };
+    let (mut others, sharing) = report::share(&client, pod, reported);
+    let hearing = async move {
+        while others.changed().await.is_ok() {
+            let reports = others.borrow_and_update().clone();
+            if messages.send(Message::Reports(reports)).is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = sharing => {}
+        () = hearing => {}
+    }
 }
 
 /// How long a connection may last: until shortly before the proxy's certificate ends, not at the same moment as all others.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use portolan_engine::{Engine, Event, Options};
 use portolan_fleet::{Fleet, Heard, ManagedFleet, Platform, binding, gateway_of, resource_name};
 use portolan_kubernetes::report::{Own, Report};
+use portolan_kubernetes::status::says_programmed;
 use portolan_kubernetes::watch::Following;
 use portolan_kubernetes::{KindState, Manifests, Meta, Notice, Observed, Statuses};
 use portolan_model::ir::Status;
@@ -44,6 +45,10 @@ pub struct Progress {
 
 /// The longest that the pilot sleeps. It waits for instants of the clock on the wall, which somebody may set meanwhile.
 const LOOK_AT_CLOCK: Duration = Duration::from_mins(1);
+
+/// What decides which Secrets listeners name, and may.
+const NAMES_SECRETS: [Kind; 5] =
+    [Kind::GatewayClass, Kind::Gateway, Kind::ListenerSet, Kind::ReferenceGrant, Kind::Namespace];
 
 /// All state of `portolan controller`.
 pub struct Pilot {
@@ -156,7 +161,12 @@ impl Pilot {
             Message::Notice(Notice::Bundles(_) | Notice::Followed(_)) => {}
             Message::Own(found) => self.found(found),
             Message::Transition(transition) => {
-                let uid = self.uids.get(&gateway_of(fleet_of(&transition)));
+                let gateway = gateway_of(fleet_of(&transition));
+                if self.served.get(&gateway) != Some(fleet_of(&transition)) {
+                    // Of a fleet that has been removed; there may be another of its name.
+                    return;
+                }
+                let uid = self.uids.get(&gateway);
                 self.own_report.hear(&transition, uid);
                 let events = self.heard.hear(&transition);
                 if let (Some(uid), true) = (uid, events.iter().any(|event| matches!(event, Event::Fleet { .. }))) {
@@ -184,23 +194,16 @@ impl Pilot {
     fn changes(&mut self, changes: BTreeMap<ObjectKey, Option<Observed>>) {
         let mut gone = Vec::new();
         for (key, observed) in changes.iter().filter(|(key, _)| key.kind == Kind::Gateway) {
-            let before = match observed {
-                Some(observed) => self.uids.insert(key.name.clone(), Arc::clone(&observed.meta.uid)),
-                None => {
-                    let uid = self.uids.remove(&key.name);
-                    if let Some(uid) = &uid {
-                        self.manifests.gone(uid);
-                        self.own_report.gone(uid);
-                    }
-                    uid
-                }
+            let uid = observed.as_ref().map(|observed| &observed.meta.uid);
+            let before = match uid {
+                Some(uid) => self.uids.insert(key.name.clone(), Arc::clone(uid)),
+                None => self.uids.remove(&key.name),
             };
-            // Another Gateway under the name of one that was deleted: its fleet is another, and has not said anything.
-            if let (Some(before), Some(observed)) = (before, observed)
-                && before != observed.meta.uid
-            {
-                gone.push(Event::Object { key: key.clone(), object: None });
-            }
+            let Some(before) = before.filter(|before| Some(before) != uid) else { continue };
+            self.manifests.gone(&before);
+            self.own_report.gone(&before);
+            // Perhaps another Gateway under its name: whose fleet is another, and has not said anything.
+            gone.push(Event::Object { key: key.clone(), object: None });
         }
         if !gone.is_empty() {
             self.advance(gone, BTreeMap::new());
@@ -209,7 +212,7 @@ impl Pilot {
         let mut events = Vec::new();
         for (key, change) in changes {
             let (object, meta) = change.map_or((None, None), |observed| (observed.object, Some(observed.meta)));
-            let is_known = |meta: &Meta| is_programmed(&meta.status) || self.known.programmed.contains(&meta.uid);
+            let is_known = |meta: &Meta| says_programmed(&meta.status) || self.known.programmed.contains(&meta.uid);
             if key.kind == Kind::Gateway && meta.as_ref().is_some_and(is_known) {
                 events.extend(self.heard.recall(&key.name));
             }
@@ -255,7 +258,7 @@ impl Pilot {
         if intents {
             self.keep();
         }
-        if statuses.keys().any(|key| matches!(key.kind, Kind::Gateway | Kind::ListenerSet)) {
+        if observed.keys().any(|key| NAMES_SECRETS.contains(&key.kind)) {
             self.follow();
         }
         self.statuses.update(observed, statuses);
@@ -296,7 +299,8 @@ impl Pilot {
         let Found { kind, objects, whole } = found;
         let mut names: BTreeSet<NamespacedName> = objects.keys().cloned().collect();
         if whole {
-            names.extend(self.own.keys().filter(|(other, _)| *other == kind).map(|(_, name)| name.clone()));
+            // Also those of which there is nothing: now that is known.
+            names.extend(self.fleets.keys().cloned());
             self.own.retain(|(other, _), _| *other != kind);
             self.own_listed.insert(kind);
         }
@@ -390,10 +394,4 @@ const fn fleet_of(transition: &Transition) -> &FleetName {
         | Transition::StreamOpened { fleet, .. }
         | Transition::StreamClosed { fleet, .. } => fleet,
     }
-}
-
-/// Whether a Gateway's status as it was read says that a proxy has accepted its listeners.
-fn is_programmed(status: &Value) -> bool {
-    let conditions = status.get("conditions").and_then(Value::as_array).into_iter().flatten();
-    conditions.into_iter().any(|condition| condition["type"] == "Programmed" && condition["status"] == "True")
 }

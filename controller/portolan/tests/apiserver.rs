@@ -1,0 +1,116 @@
+//! `portolan controller` against a real API server, which `make kube` builds. No kubelet is there: pods stay pending.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use portolan_testkit::kube::{Kube, KubeOptions};
+use portolan_testkit::process::Process;
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const CLASS: &str = "
+apiVersion: v1
+kind: Namespace
+metadata: {name: portolan-system}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: portolan}
+spec: {controllerName: portolan.dev/gateway-controller}
+";
+const FOREIGN: &str = "
+apiVersion: v1
+kind: Secret
+metadata: {name: portolan-taken, namespace: default}
+stringData: {tls.key: of somebody else}
+";
+
+fn gateway(name: &str) -> String {
+    format!(
+        "
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {{name: {name}, namespace: default}}
+spec: {{gatewayClassName: portolan, listeners: [{{name: http, port: 80, protocol: HTTP}}]}}
+"
+    )
+}
+
+fn free_port() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+}
+
+fn controller(kube: &Kube) -> Process {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portolan"));
+    command
+        .args(["controller", "--pod", "here", "--xds-port", &free_port(), "--metrics-port", &free_port()])
+        .env("KUBECONFIG", kube.kubeconfig())
+        .env("PORTOLAN_LOG", "info");
+    Process::start(command).unwrap()
+}
+
+fn get(kube: &Kube, kind: &str, name: &str) -> Option<Value> {
+    let json = kube.kubectl(&["get", kind, name, "-n", "default", "-o", "json"]).ok()?;
+    Some(serde_json::from_str(&json).unwrap())
+}
+
+/// Waits until an object is as it should be.
+async fn until(kube: &Kube, controller: &Process, kind: &str, name: &str, good: impl Fn(&Value) -> bool) -> Value {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let object = get(kube, kind, name);
+        match object {
+            Some(object) if good(&object) => return object,
+            other => assert!(Instant::now() < end, "{kind} {name} is {other:#?}\n{}", controller.log()),
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+fn is_owned_by(object: &Value, uid: &Value) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    owners.into_iter().any(|owner| owner["uid"] == *uid)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gateways_get_fleets_whether_they_are_old_new_or_made_again() {
+    let kube = Kube::start(&KubeOptions { controller_manager: true, ..KubeOptions::default() }).await.unwrap();
+    kube.apply(CLASS).unwrap();
+    kube.apply(FOREIGN).unwrap();
+    // There before anything of theirs is known, and before Portolan runs.
+    kube.apply(&gateway("web")).unwrap();
+    kube.apply(&gateway("taken")).unwrap();
+    let mut controller = controller(&kube);
+
+    let web = until(&kube, &controller, "gateway", "web", |gateway| {
+        let conditions = gateway["status"]["conditions"].as_array().unwrap();
+        conditions.iter().any(|one| one["reason"] == "AddressNotAssigned")
+    })
+    .await;
+    for kind in ["deployment", "service", "secret", "poddisruptionbudget"] {
+        until(&kube, &controller, kind, "portolan-web", |object| is_owned_by(object, &web["metadata"]["uid"])).await;
+    }
+
+    // A name that somebody else has is told and left alone.
+    until(&kube, &controller, "deployment", "portolan-taken", |_| true).await;
+    controller.wait_for_log("the Secret portolan-taken is not Portolan's", PATIENCE).await.unwrap();
+    let foreign = get(&kube, "secret", "portolan-taken").unwrap();
+    assert_eq!(foreign["data"].as_object().unwrap().len(), 1, "{foreign}");
+
+    // Another Gateway under the name of one that was deleted: its fleet is another.
+    kube.kubectl(&["delete", "gateway", "web", "-n", "default", "--wait=false"]).unwrap();
+    kube.apply(&gateway("web")).unwrap();
+    let again = get(&kube, "gateway", "web").unwrap();
+    assert_ne!(again["metadata"]["uid"], web["metadata"]["uid"]);
+    for kind in ["deployment", "service", "secret"] {
+        until(&kube, &controller, kind, "portolan-web", |object| {
+            is_owned_by(object, &again["metadata"]["uid"]) && !is_owned_by(object, &web["metadata"]["uid"])
+        })
+        .await;
+    }
+
+    let status = controller.terminate(PATIENCE).await.unwrap();
+    assert!(status.success(), "{status}\n{}", controller.log());
+}
