@@ -8,13 +8,14 @@
 //!    ◀──Transition──────┘          └───────responses─────────────────▶ pump ──▶ framing ─▶ proxy
 //! ```
 //!
-//! The protocol is the pure state machine in `core`; `pump`, `service` and `framing` are the thin rest that does I/O.
+//! The protocol is the pure state machine in `core`; `pump`, `service`, `framing` and `frames` are the thin rest that does I/O.
 //!
 //! Invariants (design section 4): only delta; make before break, driven by answers; endpoints wait for nothing but their own answer; a
 //! table is never removed; a refused resource holds nothing else back and is not sent again (save a listener whose port was taken); a proxy in step costs a position and a bit
 //! per name; streams are held until the gate opens and bound to a fleet by their credentials.
 
 mod core;
+mod frames;
 mod framing;
 mod metrics;
 mod pump;

@@ -19,6 +19,7 @@ use tonic::server::NamedService;
 use tonic::transport::server::Connected;
 use tonic::{Code, Status};
 
+use crate::frames::Cut;
 use crate::framing::{Requests, Responses};
 use crate::pump;
 use crate::server::{Inner, Server};
@@ -26,11 +27,8 @@ use crate::transition::FleetName;
 
 type Identify = Arc<dyn Fn(&http::Extensions) -> Option<FleetName> + Send + Sync>;
 
-/// Bytes of a request that a proxy may send ahead of what has been read. h2 reads into a buffer of 8 KiB, which it keeps for the life of the
-/// connection and doubles for the first larger frame (a frame's head is 9 bytes, RFC 9113 4.1): with the default window of 64 KiB every
-/// proxy in step would hold 8 KiB that only its first requests needed. The price: a request of 1 MB, in which a proxy lists
-/// what it has on reconnecting, takes 125 round trips.
-const REQUEST_WINDOW: u32 = 8 * 1024 - 9;
+/// The window of a stream with which HTTP/2 begins (RFC 9113 6.9.2). Why not less: `frames`.
+const REQUEST_WINDOW: u32 = 65_535;
 
 /// After a connection could not be accepted. Where no file descriptor is left it stays to be accepted, and would be tried without end.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
@@ -67,11 +65,11 @@ impl Server {
 }
 
 /// Passes on a connection, or an error after a while.
-async fn unhurried<IO>(connection: io::Result<IO>) -> io::Result<IO> {
+async fn unhurried<IO>(connection: io::Result<IO>) -> io::Result<Cut<IO>> {
     if connection.is_err() {
         tokio::time::sleep(ACCEPT_PAUSE).await;
     }
-    connection
+    connection.map(Cut::new)
 }
 
 #[derive(Clone)]
