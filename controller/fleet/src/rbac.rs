@@ -57,7 +57,7 @@ pub fn rules() -> Rules {
     }
     watched.push(rule("events.k8s.io", ["events".to_owned()], &["create", "get", "patch"]));
     let own = vec![
-        rule("coordination.k8s.io", ["leases".to_owned()], &["create", "get", "patch", "update"]),
+        rule("coordination.k8s.io", ["leases".to_owned()], &["create", "get", "list", "patch", "update", "watch"]),
         // What replicas tell each other
         rule("", ["configmaps".to_owned()], &["create", "delete", "get", "list", "patch", "update", "watch"]),
         // Whose the reports are

@@ -133,10 +133,11 @@ impl Rendered {
         let mut objects = vec![
             fleet.object("v1", "ServiceAccount", json!({"automountServiceAccountToken": false})),
             fleet.object("v1", "ConfigMap", json!({"data": self.files})),
-            workload,
         ];
+        // An address takes its time; meanwhile whoever keeps credentials makes the Secret without which kubelet tries in vain to start pods.
         objects.extend(service::service(fleet, settings));
         objects.push(autoscaler::disruption_budget(fleet, settings));
+        objects.push(workload);
         objects.extend(autoscaler::autoscaler(fleet, settings));
         let has = |(api_version, kind): &(&str, &str)| {
             objects.iter().any(|object| object["apiVersion"] == *api_version && object["kind"] == *kind)
