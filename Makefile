@@ -23,7 +23,7 @@ test: fast unit ## every test, and their counts
 
 fast: ## the checks that take seconds: format, shell syntax
 	@cargo fmt --all --check
-	@for script in hack/*.sh .ci/run conformance/run.sh conformance/cluster/cluster conformance/cluster/lib/*.sh; do bash -n "$$script"; done
+	@for script in hack/*.sh .ci/run .ci/cluster conformance/run.sh conformance/cluster/cluster conformance/cluster/lib/*.sh; do bash -n "$$script"; done
 
 # The Go tests are compiled while those of Rust run, which wait more than they compute. They judge the programs that `cargo test` built: any
 # other selection of packages has other features, and would build all dependencies again.
@@ -70,11 +70,9 @@ crds: ## the CRDs of the Gateway API as judge of the reader
 kube: ## build the programs of Kubernetes that tests against an API server use (once; cold: ten minutes)
 	@conformance/cluster/cluster build kube crds
 
+# With the whole workspace's features, as `make test` has built everything.
 test-cluster: kube ## tests against a real API server, and of the charts with the real helm
-	@cargo test --manifest-path testkit/Cargo.toml --test charts
-	@for test in $(wildcard */tests/apiserver.rs controller/*/tests/apiserver.rs); do \
-		cargo test --manifest-path "$${test%/tests/*}/Cargo.toml" --test apiserver || exit 1; \
-	done
+	@cargo test --workspace --test charts --test apiserver
 
 cluster: ## a real Kubernetes of one node on this machine (needs root; built once, cold: twelve minutes)
 	@conformance/cluster/cluster build

@@ -149,19 +149,51 @@ bundle() {
   echo "logs: $OUT, and as one file $OUT.tar.gz" >&2
 }
 
-# The tests that took longest, each with the longest time in which it wrote nothing and what it wrote before that.
+# The tests that took longest, each with what it waited for most: the time that went by after a line of its log until the next one, summed.
 slowest() { # LOG
   awk '
     function seconds(text,  part) { split(text, part, /[-T:Z]/); return ((part[3] * 24 + part[4]) * 60 + part[5]) * 60 + part[6] }
-    /^=== (RUN|CONT|NAME|PAUSE) / { split($3, path, "/"); test = path[2] }
+    /^=== (RUN|CONT|NAME|PAUSE) / {
+      depth = split($3, path, "/"); test = path[2]
+      # A test that has begun waits for a place among those that run at once; one that has not yet is not counted by Go either.
+      if ($2 == "PAUSE") { if (depth > 2) said[test] = "its turn: no more tests run at once"; else delete before[test] }
+    }
     match($0, /20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9:.]+Z/) && test != "" {
       now = seconds(substr($0, RSTART, RLENGTH))
-      if ((test in before) && now - before[test] > gap[test]) { gap[test] = now - before[test]; reason[test] = said[test] }
+      if (test in before) {
+        sum = spent[test, said[test]] += now - before[test]
+        if (sum > most[test]) { most[test] = sum; reason[test] = said[test] }
+      }
       before[test] = now; said[test] = substr($0, RSTART + RLENGTH + 2)
     }
     /^    --- (PASS|FAIL): / { split($3, path, "/"); took = $4; gsub(/[()s]/, "", took)
-      printf "%8.1f s  %-55s %5.1f s of them after: %.90s\n", took, path[2], gap[path[2]], reason[path[2]] }
+      printf "%8.1f s  %-45s %5.1f s of them after: %.110s\n", took, path[2], most[path[2]], reason[path[2]] }
   ' "$1" | sort -nr | head -n 10
+}
+
+# What each replica in our own cluster uses: its PID in there, KiB of memory that are resident, of those anonymous, and resident at most, and
+# hundredths of a second of CPU.
+replicas() {
+  # The variables are for the shell in the node.
+  # shellcheck disable=SC2016
+  $cluster node sh -c 'for pid in $(pgrep -x portolan); do
+    tr "\0" " " <"/proc/$pid/cmdline" | grep -q "portolan controller" || continue
+    echo "$pid $(sed -n "s/^\(VmRSS\|RssAnon\|VmHWM\):[^0-9]*\([0-9]*\).*/\1 \2/p" "/proc/$pid/status" | sort | cut -d" " -f2 | tr "\n" " ")" \
+      "$(sed "s/.*) //" "/proc/$pid/stat" | cut -d" " -f12,13)"
+  done' 2>/dev/null | awk '{ print $1, $4, $2, $3, $5 + $6 }'
+}
+# Prints that, and what they use while nothing happens. Fails beyond the bars: 60 MB, 0.5 % of a core.
+appetite() {
+  local before after
+  replicas | awk '{ printf "controller: %.1f MB resident (bar: 60), of them %.1f anonymous; %.1f at most; %.1f s of CPU\n", \
+    $2 * 1.024e-3, $3 * 1.024e-3, $4 * 1.024e-3, $5 / 100; over += $2 * 1.024e-3 > 60 } END { exit over > 0 || NR == 0 }' || return
+  sleep 20 # the suite's fleets end
+  before=$(replicas)
+  sleep 60
+  after=$(replicas)
+  awk 'NR == FNR { used[$1] = $5; next } ($1 in used) { count++; share = ($5 - used[$1]) / 60; over += share > 0.5
+    printf "controller, idle for a minute: %.2f %% of a core (bar: 0.5), %.1f MB resident\n", share, $2 * 1.024e-3 }
+    END { exit over > 0 || count == 0 }' <(echo "$before") <(echo "$after")
 }
 
 # The page that upstream asks for beside the reports: https://github.com/kubernetes-sigs/gateway-api/tree/main/conformance/reports
@@ -224,14 +256,16 @@ TZ=UTC at "$suite" "${arguments[@]}" >"$OUT/suite.log" 2>&1 || result=$?
 sleep 1 # for the last lines
 finish
 say "the suite took $((SECONDS - begun)) s${CHAOS:+; the leader was killed $(grep -c ' kill ' "$OUT/chaos.log") times}"
-# Of our own cluster: what each replica that lives has used.
-[ -z "$own" ] || { $cluster node ps -C portolan -o rss=,cputimes=,args= || true; } |
-  awk '/ controller/ { printf "controller: %.0f MiB resident, %d s of CPU\n", $1 / 1024, $2 }'
 echo "slowest tests:"
 slowest "$OUT/suite.log"
 passed=$(grep -c '^passed ' "$OUT/summary" || true) broken=$(grep -c '^FAILED ' <(sort -u "$OUT/summary") || true) skipped=$(grep -c '^not run ' "$OUT/summary" || true)
 printf '%d passed, %d failed, %d skipped\n' "$passed" "$broken" "$skipped"
 [ $result = 0 ] && [ "$passed" -gt 0 ] || failed "not conformant: see $OUT/suite.log"
+if [ "$INSTALL" != no ]; then
+  at kubectl -n "$NAMESPACE" logs -l app.kubernetes.io/name=portolan --tail=-1 >"$OUT/controller.log" 2>&1
+  if grep -q 'is forbidden: User' "$OUT/controller.log"; then failed "the chart's roles lack a right: $(grep -m 1 'is forbidden: User' "$OUT/controller.log")"; fi
+fi
+if [ -n "$own" ] && [ "$INSTALL" != no ] && [ -z "$RUN" ]; then appetite || failed "a replica of the controller uses more than it may"; fi
 
 if [ -z "$RUN" ]; then
   mkdir -p "$folder"

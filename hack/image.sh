@@ -12,9 +12,13 @@ out="${1:?usage: hack/image.sh OUT.tar [TAG]}" tag="${2:-localhost/portolan:dev}
 binary="${PORTOLAN_BINARY:-}"
 if [ -z "$binary" ]; then
     target="$(realpath -m "${CARGO_TARGET_DIR:-$root/target}")"
-    # Where the sources lie is no part of the program.
-    RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$root=/portolan --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
-        cargo build --manifest-path "$root/Cargo.toml" --quiet --locked --release -p portolan --target-dir "$target/image" >&2
+    # Where the sources lie is no part of the program. In the tree, where cargo finds its settings (jemalloc's are in them).
+    (
+        cd "$root"
+        RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$target/image=/target --remap-path-prefix=$root=/portolan \
+--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
+            cargo build --quiet --locked --release -p portolan --target-dir "$target/image" >&2
+    )
     binary="$target/image/release/portolan"
 fi
 # shellcheck source=hack/image-files.sh
