@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use portolan_engine::FleetIntent;
 use portolan_model::Name;
 use portolan_model::ir::Binding;
 use portolan_model::objects::GatewayAddress;
@@ -13,11 +14,18 @@ pub(crate) fn wanted(addresses: &[GatewayAddress]) -> Vec<&str> {
     addresses.iter().filter(|address| &*address.kind == "IPAddress").filter_map(|it| it.value.as_deref()).collect()
 }
 
-/// Where the proxies of a Gateway listen and what `status.addresses` says. `service`: the fleet's Service as the API server has it. Proxies
+/// Where the proxies of a Gateway listen and what `status.addresses` says: for an external fleet what `spec.addresses` says. `service`: the fleet's Service as the API server has it. Proxies
 /// listen before it has an address: it is made from what they listen on. `ipv6`: whether the nodes have IPv6; then `::` takes both families, which serves clusters of either
 /// family and of both.
 #[must_use]
-pub fn binding(addresses: &[GatewayAddress], service: Option<&Value>, ipv6: bool) -> Binding {
+pub fn binding(intent: &FleetIntent, service: Option<&Value>, ipv6: bool) -> Binding {
+    let everywhere = if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    let bound = Binding { addresses: vec![everywhere], logs: true, ..Binding::default() };
+    let addresses = &intent.addresses;
+    if is_external(intent) {
+        let status = addresses.iter().filter_map(|one| Some((Name::clone(&one.kind), one.value.clone()?)));
+        return Binding { status: status.collect(), ..bound };
+    }
     let assigned = service.map(assigned).unwrap_or_default();
     let wanted = wanted(addresses);
     let has = |address: &str| {
@@ -35,8 +43,13 @@ pub fn binding(addresses: &[GatewayAddress], service: Option<&Value>, ipv6: bool
         };
         unusable.push((Name::from(*address), Arc::from(reason)));
     }
-    let everywhere = if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-    Binding { addresses: vec![everywhere], port_offset: 0, status: assigned, unusable }
+    Binding { status: assigned, unusable, ..bound }
+}
+
+/// Whether somebody else runs the proxies.
+#[must_use]
+pub fn is_external(intent: &FleetIntent) -> bool {
+    intent.class_parameters.as_ref().is_some_and(|parameters| parameters.external)
 }
 
 fn is_load_balancer(service: Option<&Value>) -> bool {
@@ -65,13 +78,14 @@ fn assigned(service: &Value) -> Vec<(Name, Name)> {
 
 #[cfg(test)]
 mod tests {
+    use portolan_model::objects::Object;
     use serde_json::json;
 
     use super::*;
 
-    fn asked(values: &[Option<&str>]) -> Vec<GatewayAddress> {
+    fn asked(values: &[Option<&str>]) -> FleetIntent {
         let address = |value: Option<&str>| GatewayAddress { kind: "IPAddress".into(), value: value.map(Name::from) };
-        values.iter().copied().map(address).collect()
+        FleetIntent { addresses: values.iter().copied().map(address).collect(), ..FleetIntent::default() }
     }
 
     fn balanced(addresses: &Value) -> Value {
@@ -81,21 +95,21 @@ mod tests {
     #[test]
     fn a_load_balancer_gives_addresses_or_names() {
         for service in [None, Some(balanced(&json!([])))] {
-            let unassigned = binding(&[], service.as_ref(), true);
+            let unassigned = binding(&asked(&[]), service.as_ref(), true);
             assert!(unassigned.status.is_empty() && unassigned.unusable.is_empty());
         }
         let service = balanced(&json!([{"ip": "192.0.2.1"}, {"hostname": "lb.test"}]));
-        let bound = binding(&[], Some(&service), true);
+        let bound = binding(&asked(&[]), Some(&service), true);
         assert_eq!((&bound.addresses[..], bound.unusable.len()), (&[IpAddr::from([0_u16; 8])][..], 0));
         let status = [("IPAddress", "192.0.2.1"), ("Hostname", "lb.test")];
         assert_eq!(bound.status, status.map(|(kind, value)| (Name::from(kind), Name::from(value))));
-        assert_eq!(binding(&[], Some(&service), false).addresses, [IpAddr::from([0, 0, 0, 0])]);
+        assert_eq!(binding(&asked(&[]), Some(&service), false).addresses, [IpAddr::from([0, 0, 0, 0])]);
     }
 
     #[test]
     fn what_was_asked_for_and_not_given_is_unusable() {
         let service = balanced(&json!([{"ip": "192.0.2.1"}]));
-        let names = |asked: &[GatewayAddress], service: Option<&Value>| -> Vec<String> {
+        let names = |asked: &FleetIntent, service: Option<&Value>| -> Vec<String> {
             let bound = binding(asked, service, true);
             bound.unusable.into_iter().map(|(name, _)| name.to_string()).collect()
         };
@@ -108,11 +122,26 @@ mod tests {
     #[test]
     fn other_services_have_addresses_of_the_cluster() {
         let service = json!({"spec": {"type": "ClusterIP", "clusterIPs": ["10.0.0.1", "fd00::1"]}});
-        let status = binding(&[], Some(&service), true).status;
+        let status = binding(&asked(&[]), Some(&service), true).status;
         assert_eq!(status.len(), 2);
         let external =
             json!({"spec": {"type": "NodePort", "clusterIPs": ["10.0.0.1"], "externalIPs": ["2001:DB8::1"]}});
         let bound = binding(&asked(&[Some("2001:db8::1")]), Some(&external), true);
         assert_eq!((bound.status.len(), bound.unusable.len()), (1, 0));
+    }
+
+    #[test]
+    fn an_external_fleet_has_the_addresses_that_the_gateway_names() {
+        let external = json!({
+            "apiVersion": "portolan.dev/v1alpha1",
+            "kind": "EnvoyProxy",
+            "metadata": {"name": "outside", "namespace": "infra"},
+            "spec": {"provider": {"type": "External"}},
+        });
+        let Some(Object::EnvoyProxy(parameters)) = portolan_model::read::json(&external).object else { panic!() };
+        let intent = FleetIntent { class_parameters: Some(parameters), ..asked(&[Some("192.0.2.1"), None]) };
+        let bound = binding(&intent, None, true);
+        assert_eq!(bound.status, [(Name::from("IPAddress"), Name::from("192.0.2.1"))]);
+        assert!(bound.unusable.is_empty());
     }
 }

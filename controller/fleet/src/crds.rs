@@ -48,6 +48,10 @@ const ENVOY_PROXY: Words = &[
     ("logging", "What Envoy writes to its log."),
     ("logging.level", "The level per component of Envoy; `default` is for all the others. warn if not set."),
     ("provider", "Where the proxies run."),
+    (
+        "provider.type",
+        "Kubernetes, or External: somebody else runs them, with what `portolan bootstrap` prints, and the addresses of a Gateway are those that it names.",
+    ),
     ("provider.kubernetes", "In Kubernetes, the Gateway's namespace."),
     ("provider.kubernetes.envoyDaemonSet", "One proxy per node, instead of a Deployment."),
     ("provider.kubernetes.envoyDeployment", "The Deployment."),
@@ -74,7 +78,6 @@ const ENVOY_PROXY: Words = &[
     ("provider.kubernetes.envoyService.loadBalancerSourceRanges", "As in a Service."),
     ("provider.kubernetes.envoyService.type", "ClusterIP, LoadBalancer or NodePort; LoadBalancer if not set."),
     ("provider.kubernetes.useListenerPortAsContainerPort", "Proxies always bind the listeners' own ports."),
-    ("provider.type", "Kubernetes, which is all that there is."),
     ("shutdown", "How proxies end."),
     (
         "shutdown.drainTimeout",
@@ -83,6 +86,24 @@ const ENVOY_PROXY: Words = &[
     (
         "shutdown.minDrainDuration",
         "How long a proxy goes on as if nothing was, until load balancers have let go; 10s if not set.",
+    ),
+    ("telemetry", "What the proxies of the class tell of requests."),
+    ("telemetry.accessLog", "Access logs; if not set, JSON on standard output."),
+    ("telemetry.accessLog.disable", "No access logs."),
+    ("telemetry.accessLog.settings", "The logs."),
+    ("telemetry.accessLog.settings[].format", "What a line holds; if not set, JSON with the usual members."),
+    (
+        "telemetry.accessLog.settings[].format.json",
+        "For the type JSON: its members, strings with Envoy's command operators.",
+    ),
+    ("telemetry.accessLog.settings[].format.text", "For the type Text: the line, with Envoy's command operators."),
+    ("telemetry.accessLog.settings[].format.type", "Text or JSON; if not set, whichever is given."),
+    ("telemetry.accessLog.settings[].sinks", "Where lines go."),
+    ("telemetry.accessLog.settings[].sinks[].file", "For the type File."),
+    ("telemetry.accessLog.settings[].sinks[].file.path", "The file, /dev/stdout if not set. Others need a volume."),
+    (
+        "telemetry.accessLog.settings[].sinks[].type",
+        "File. ALS and OpenTelemetry are not supported: reported and ignored.",
     ),
 ];
 
@@ -228,7 +249,7 @@ mod tests {
             json!(["ClusterIP", "LoadBalancer", "NodePort"])
         );
         assert_eq!(kubernetes["envoyPDB"]["properties"]["minAvailable"]["x-kubernetes-int-or-string"], true);
-        assert_eq!(proxy["properties"]["telemetry"]["description"], UNSUPPORTED);
+        assert_eq!(proxy["properties"]["mergeGateways"]["description"], UNSUPPORTED);
         assert_eq!(crds[1]["metadata"]["name"], "envoyproxies.portolan.dev");
     }
 }

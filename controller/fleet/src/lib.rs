@@ -22,7 +22,7 @@ use std::fmt;
 use portolan_model::NamespacedName;
 use portolan_translate::{BootstrapOptions, DEFAULT_CONNECTION_LIMIT, XdsServer};
 
-pub use addresses::binding;
+pub use addresses::{binding, is_external};
 pub use authority::{Authorities, CredentialError, Lifetimes, NewKey, SHORTEST_LEAF};
 pub use crds::crds;
 pub use heard::{Heard, gateway_of};

@@ -10,6 +10,7 @@
 //! Invariants: pure (no clock, no I/O); a value holds every field of the API; two values are equal exactly when nothing differs that
 //! Portolan acts upon.
 
+pub mod command_operator;
 mod condition;
 pub mod ir;
 mod key;

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use portolan_model::ir::{Binding, ChainPlan, GatewayView, ListenerPlan, ListenerView, TableId};
-use portolan_model::objects::Protocol;
+use portolan_model::objects::{AccessLog, Protocol};
 use portolan_model::{Name, NamespacedName};
 
-use crate::gateway::{best_listener, hostname_of, listeners_on, table_of};
+use crate::gateway::{best_listener, hostname_of, listeners_on, parameters, table_of};
 use crate::{World, hostname};
 
 /// Most certificates in one filter chain: Envoy's cost is quadratic in them (design section 5).
@@ -32,10 +32,23 @@ pub fn plans(world: &dyn World, gateway: &NamespacedName) -> Vec<ListenerPlan> {
         })
         .collect();
     let listened_on = ports.into_iter().filter(|(port, _)| binding.port(*port).is_some());
-    listened_on.filter_map(|(port, tls)| plan(&view, port, tls, &binding)).collect()
+    let logs = access_logs(world, gateway, &binding);
+    listened_on.filter_map(|(port, tls)| plan(&view, port, tls, &binding, &logs)).collect()
 }
 
-fn plan(view: &GatewayView, port: u16, tls: bool, binding: &Binding) -> Option<ListenerPlan> {
+/// As the class's parameters say, or else as is usual where the proxies run.
+fn access_logs(world: &dyn World, gateway: &NamespacedName, binding: &Binding) -> Arc<[AccessLog]> {
+    let said = parameters(world, gateway).class.and_then(|class| class.access_logs.clone());
+    said.unwrap_or_else(|| if binding.logs { [AccessLog::standard()].into() } else { Arc::default() })
+}
+
+fn plan(
+    view: &GatewayView,
+    port: u16,
+    tls: bool,
+    binding: &Binding,
+    access_logs: &Arc<[AccessLog]>,
+) -> Option<ListenerPlan> {
     let listeners: Vec<_> = listeners_on(view, port, tls).collect();
     if listeners.is_empty() {
         return None;
@@ -52,6 +65,7 @@ fn plan(view: &GatewayView, port: u16, tls: bool, binding: &Binding) -> Option<L
         tls,
         binding: binding.clone(),
         chains,
+        access_logs: Arc::clone(access_logs),
         listeners: listeners.iter().map(|listener| listener.id.clone()).collect(),
     })
 }

@@ -221,6 +221,7 @@ mod tests {
             port_offset: 8000,
             status: vec![("IPAddress".into(), "127.0.0.1".into())],
             unusable: vec![],
+            logs: false,
         };
         assert_eq!(bindings.in_force()[&name("a")], expected);
     }

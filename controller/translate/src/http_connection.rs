@@ -1,5 +1,6 @@
 //! The HTTP connection manager: what is done to a request before any route.
 
+use portolan_model::objects::AccessLog;
 use portolan_proto::envoy::core::{CidrRange, Http2ProtocolOptions, HttpProtocolOptions};
 use portolan_proto::envoy::hcm::http_connection_manager::{
     CodecType, InternalAddressConfig, PathWithEscapedSlashesAction, RouteSpecifier, ServerHeaderTransformation,
@@ -10,6 +11,7 @@ use portolan_proto::envoy::listener::{Filter, filter};
 use portolan_proto::envoy::{Any, BoolValue, Duration, UInt32Value, cors, pack_any, router};
 
 use crate::ADS;
+use crate::access_log::access_log;
 
 /// Name of the filter that routes with a CORS policy configure.
 pub const CORS_FILTER: &str = "envoy.filters.http.cors";
@@ -27,11 +29,12 @@ const HTTP2_STREAM_WINDOW: u32 = 64 * 1024;
 const HTTP2_CONNECTION_WINDOW: u32 = 1024 * 1024;
 
 /// The network filter that serves HTTP by the route table `table`.
-pub fn filter(stat_prefix: &str, table: &str) -> Filter {
-    Filter {
-        name: FILTER.into(),
-        config_type: Some(filter::ConfigType::TypedConfig(pack_any(connection_manager(stat_prefix, table)))),
-    }
+pub fn filter(stat_prefix: &str, table: &str, access_logs: &[AccessLog]) -> Filter {
+    let manager = HttpConnectionManager {
+        access_log: access_logs.iter().map(access_log).collect(),
+        ..connection_manager(stat_prefix, table)
+    };
+    Filter { name: FILTER.into(), config_type: Some(filter::ConfigType::TypedConfig(pack_any(manager))) }
 }
 
 /// Settings follow Envoy's guide for edge proxies, with these differences:

@@ -20,6 +20,7 @@
 //! - A route or a policy on routes never changes a listener (design invariant 9): filters are installed once, in a form that does
 //!   nothing until a route configures them.
 
+mod access_log;
 mod address;
 mod bootstrap;
 mod cluster;

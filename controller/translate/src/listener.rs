@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use portolan_model::Name;
 use portolan_model::ir::{Binding, ChainPlan, ListenerPlan};
+use portolan_model::objects::AccessLog;
 use portolan_proto::envoy::core::Address;
 use portolan_proto::envoy::listener::{
     AdditionalAddress, Filter, FilterChain, FilterChainMatch, Listener, ListenerFilter, filter, listener_filter,
@@ -27,7 +28,8 @@ pub fn listener(plan: &ListenerPlan) -> Resource {
     let chains = served_chains(plan);
     let mut addresses = addresses(&plan.binding, plan.port).into_iter();
     let stat_prefix = key.name.replace('/', "-");
-    let mut filter_chains: Vec<FilterChain> = chains.iter().map(|chain| filter_chain(chain, &stat_prefix)).collect();
+    let mut filter_chains: Vec<FilterChain> =
+        chains.iter().map(|chain| filter_chain(chain, &stat_prefix, &plan.access_logs)).collect();
     if filter_chains.is_empty() {
         filter_chains.push(closing());
     }
@@ -54,15 +56,15 @@ pub fn listener(plan: &ListenerPlan) -> Resource {
 
 /// Where the listener's addresses and objects are reported is no part of it.
 fn listener_version(plan: &ListenerPlan) -> Version {
-    let ListenerPlan { gateway: _, port, tls, binding, chains, listeners: _ } = plan;
-    let Binding { addresses, port_offset, status: _, unusable: _ } = binding;
+    let ListenerPlan { gateway: _, port, tls, binding, chains, access_logs, listeners: _ } = plan;
+    let Binding { addresses, port_offset, status: _, unusable: _, logs: _ } = binding;
     let chains: Vec<_> = chains
         .iter()
         .map(|ChainPlan { table, server_names, certificates, listener: _ }| {
             (table.resource_name(), server_names, certificates)
         })
         .collect();
-    version(ResourceType::Listener, &(port, tls, addresses, port_offset, chains))
+    version(ResourceType::Listener, &(port, tls, addresses, port_offset, chains, access_logs))
 }
 
 /// A chain with the names it is matched by.
@@ -99,14 +101,14 @@ fn served_chains(plan: &ListenerPlan) -> Vec<ServedChain<'_>> {
     chains
 }
 
-fn filter_chain(chain: &ServedChain<'_>, stat_prefix: &str) -> FilterChain {
+fn filter_chain(chain: &ServedChain<'_>, stat_prefix: &str, access_logs: &[AccessLog]) -> FilterChain {
     FilterChain {
         name: chain.name.clone(),
         filter_chain_match: (!chain.server_names.is_empty()).then(|| FilterChainMatch {
             server_names: chain.server_names.iter().map(ToString::to_string).collect(),
             ..Default::default()
         }),
-        filters: vec![http_connection::filter(stat_prefix, &chain.plan.table.resource_name())],
+        filters: vec![http_connection::filter(stat_prefix, &chain.plan.table.resource_name(), access_logs)],
         transport_socket: chain.tls.then(|| tls::downstream(&chain.plan.certificates)),
         ..Default::default()
     }

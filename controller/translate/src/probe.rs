@@ -21,7 +21,7 @@ pub fn probe_listener() -> Resource {
         name: PROBE_LISTENER.into(),
         stat_prefix: PROBE_LISTENER.into(),
         filter_chains: vec![FilterChain {
-            filters: vec![http_connection::filter(PROBE_LISTENER, PROBE_TABLE)],
+            filters: vec![http_connection::filter(PROBE_LISTENER, PROBE_TABLE, &[])],
             ..Default::default()
         }],
         listener_specifier: Some(ListenerSpecifier::InternalListener(InternalListenerConfig {})),

@@ -527,6 +527,7 @@ impl World {
                     port_offset: [0, 0, 65_100][choices.pick(3)],
                     status: vec![(name("IPAddress"), name("127.0.0.1"))],
                     unusable: Vec::new(),
+                    logs: choices.pick(2) == 1,
                 };
                 self.bindings.insert(gateway(), binding.clone());
                 Some(Event::Binding { gateway: gateway(), binding: Some(binding) })

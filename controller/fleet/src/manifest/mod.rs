@@ -24,7 +24,7 @@ use portolan_engine::FleetIntent;
 use portolan_model::{Name, NamespacedName};
 use serde_json::{Map, Value, json};
 
-use crate::names;
+use crate::{is_external, names};
 pub use pod::DRAIN_TOKEN_HEADER;
 pub(crate) use set::set;
 use settings::Settings;
@@ -92,9 +92,12 @@ pub fn workloads(gateway: &NamespacedName) -> [ObjectId; 2] {
 /// The manifests of a fleet. `running`: its workload as the API server has it; `None` where it has none. `renew`: take the newest
 /// template, whatever is running.
 ///
-/// Deterministic: equal arguments, equal bytes.
+/// Deterministic: equal arguments, equal bytes. An external fleet has none.
 #[must_use]
 pub fn manifests(fleet: ManagedFleet<'_>, platform: &Platform, running: Option<&Value>, renew: bool) -> Manifests {
+    if is_external(fleet.intent) {
+        return Manifests::default();
+    }
     let settings = Settings::of(fleet.intent);
     let newest = Template::newest(platform);
     let recorded = running.filter(|_| !renew).and_then(Template::recorded);

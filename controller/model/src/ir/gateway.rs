@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::objects::{FromNamespaces, GatewayAddress, Protocol, RouteGroupKind};
+use crate::objects::{AccessLog, FromNamespaces, GatewayAddress, Protocol, RouteGroupKind};
 use crate::{Condition, Name, NamespacedName, ObjectKey};
 
 /// A listener's identity: names may repeat between a Gateway and its ListenerSets.
@@ -81,7 +81,7 @@ pub struct ParentView {
     pub listeners: Vec<Arc<ListenerView>>,
 }
 
-/// Where the proxies of a Gateway listen.
+/// What the platform says of the proxies of a Gateway: where they listen, above all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Binding {
     /// Empty: all addresses
@@ -92,6 +92,8 @@ pub struct Binding {
     pub status: Vec<(Name, Name)>,
     /// `spec.addresses` that cannot be used, each with the reason: `Programmed=False/AddressNotUsable`
     pub unusable: Vec<(Name, Arc<str>)>,
+    /// Whether they log requests where no parameters say anything of it
+    pub logs: bool,
 }
 
 impl Binding {
@@ -145,6 +147,8 @@ pub struct ListenerPlan {
     pub binding: Binding,
     /// HTTP: exactly one. HTTPS: one per listener hostname (or per certificate); may be empty, then every connection is closed
     pub chains: Vec<ChainPlan>,
+    /// Of each chain
+    pub access_logs: Arc<[AccessLog]>,
     /// The listeners that share the socket, for provenance
     pub listeners: Vec<ListenerId>,
 }

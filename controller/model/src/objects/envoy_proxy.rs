@@ -1,11 +1,12 @@
 //! EnvoyProxy: how the proxies of a Gateway or of a class are run.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Meta;
+use super::{AccessLog, Meta};
 use crate::Name;
 
 /// Fields of Kubernetes' own types that are passed on as they are; the API server judges them.
@@ -16,6 +17,8 @@ pub type Raw = BTreeMap<Name, Value>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvoyProxy {
     pub meta: Meta,
+    /// `provider.type: External`: somebody else runs the proxies
+    pub external: bool,
     /// `provider.kubernetes.envoyDeployment`
     pub deployment: Option<ProxyWorkload>,
     /// `provider.kubernetes.envoyDaemonSet`
@@ -36,6 +39,8 @@ pub struct EnvoyProxy {
     pub drain_timeout: Option<Duration>,
     /// `shutdown.minDrainDuration`
     pub min_drain_duration: Option<Duration>,
+    /// `telemetry.accessLog`; `None`: nothing is said, empty: no logs
+    pub access_logs: Option<Arc<[AccessLog]>>,
     /// Fields that are given and that Portolan does not support, by their paths below `spec`
     pub unsupported: Vec<Name>,
 }

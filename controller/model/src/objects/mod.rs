@@ -2,6 +2,7 @@
 //! "equal" means "no event". What an API server adds (uid, resourceVersion, generation, observed status) is not part of the
 //! value; it stands beside it in [`Bookkeeping`].
 
+mod access_log;
 mod backend;
 mod core;
 mod envoy_proxy;
@@ -12,6 +13,7 @@ mod layer4;
 mod policy;
 mod route;
 
+pub use access_log::{AccessLog, AccessLogFormat};
 pub use backend::{Backend, BackendEndpoint};
 pub use core::{
     AddressType, ConfigMap, Endpoint, EndpointPort, EndpointSlice, IpFamily, Namespace, Secret, Service, ServicePort,

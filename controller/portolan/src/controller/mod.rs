@@ -12,6 +12,7 @@ mod keeper;
 mod own;
 mod pilot;
 
+use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -62,6 +63,8 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     let times = Times::register(&mut registry);
     let (server, mut transitions) = portolan_xds::Server::new(portolan_xds::Options::default(), &mut registry);
     let namespaces: Vec<Name> = options.watch_namespaces.iter().map(|name| Name::from(name.as_str())).collect();
+    let places: BTreeSet<own::Place> =
+        if namespaces.is_empty() { [None].into() } else { namespaces.iter().cloned().map(Some).collect() };
     let namespaces = (!namespaces.is_empty()).then(|| namespaces.into_iter().collect());
     // They run for as long as this value lives.
     let mut watches = watch::start(client.clone(), watch::Options { namespaces });
@@ -114,6 +117,10 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
         times,
         keeping,
         reporting,
+        unlisted: own::KINDS
+            .iter()
+            .flat_map(|(_, _, kind)| places.iter().map(|place| (*kind, place.clone())))
+            .collect(),
         ipv6,
     });
     let (messages, inbox) = channel();
@@ -127,8 +134,11 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
         .map_err(Failure::environment)?;
     tasks.spawn(share(client.clone(), options.namespace.clone(), options.pod.clone(), reported, messages.clone()));
     for kind in own::KINDS {
-        let told = messages.clone();
-        tasks.spawn(own::follow(client.clone(), kind, move |found| told.send(Message::Own(found)).is_ok()));
+        for place in &places {
+            let told = messages.clone();
+            let tell = move |found| told.send(Message::Own(found)).is_ok();
+            tasks.spawn(own::follow(client.clone(), kind, place.clone(), tell));
+        }
     }
     let told = messages.clone();
     tasks.spawn(async move {

@@ -9,7 +9,7 @@ use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
-use portolan_model::NamespacedName;
+use portolan_model::{Name, NamespacedName};
 use serde_json::Value;
 
 /// The kinds, as group, version, kind.
@@ -22,14 +22,25 @@ const SELECTOR: &str = "app.kubernetes.io/name=portolan-proxy,app.kubernetes.io/
 pub struct Found {
     pub kind: &'static str,
     pub objects: BTreeMap<NamespacedName, Option<Value>>,
-    /// This is all that there is of the kind
-    pub whole: bool,
+    /// This is all that there is of the kind in this place
+    pub whole: Option<Place>,
 }
 
-/// Follows one kind, in all namespaces, until `tell` says that nobody listens.
-pub async fn follow(client: Client, (group, version, kind): (&str, &str, &'static str), tell: impl Fn(Found) -> bool) {
+/// A namespace; `None`: all of them.
+pub type Place = Option<Name>;
+
+/// Follows one kind in one place, until `tell` says that nobody listens.
+pub async fn follow(
+    client: Client,
+    (group, version, kind): (&str, &str, &'static str),
+    place: Place,
+    tell: impl Fn(Found) -> bool,
+) {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    let api: Api<DynamicObject> = Api::all_with(client, &resource);
+    let api: Api<DynamicObject> = match &place {
+        None => Api::all_with(client, &resource),
+        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+    };
     let mut events = pin!(watcher(api, watcher::Config::default().labels(SELECTOR)).default_backoff());
     let mut listing = BTreeMap::new();
     while let Some(event) = events.next().await {
@@ -43,12 +54,12 @@ pub async fn follow(client: Client, (group, version, kind): (&str, &str, &'stati
                 listing.insert(name, Some(value));
                 continue;
             }
-            Ok(watcher::Event::InitDone) => (std::mem::take(&mut listing), true),
+            Ok(watcher::Event::InitDone) => (std::mem::take(&mut listing), Some(place.clone())),
             Ok(watcher::Event::Apply(object)) => {
                 let (name, value) = entry(object);
-                (BTreeMap::from([(name, Some(value))]), false)
+                (BTreeMap::from([(name, Some(value))]), None)
             }
-            Ok(watcher::Event::Delete(object)) => (BTreeMap::from([(entry(object).0, None)]), false),
+            Ok(watcher::Event::Delete(object)) => (BTreeMap::from([(entry(object).0, None)]), None),
             Err(error) => {
                 tracing::warn!(kind, %error, "what Portolan has made cannot be watched; trying again");
                 continue;

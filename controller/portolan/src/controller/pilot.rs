@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::keeper::Fleets;
-use super::own::Found;
+use super::own::{Found, Place};
 use crate::load::seconds;
 use crate::run::metrics::Times;
 
@@ -73,14 +73,19 @@ pub struct Pilot {
     own: BTreeMap<(&'static str, NamespacedName), Value>,
     /// The fleets, for whoever keeps their credentials
     keeping: watch::Sender<Arc<Fleets>>,
-    /// Kinds of which all that Portolan has made is known
-    own_listed: BTreeSet<&'static str>,
+    /// Kinds and places of which not all that Portolan has made is known yet
+    unlisted: BTreeSet<(&'static str, Place)>,
     /// Under which name each fleet is served
     served: BTreeMap<NamespacedName, FleetName>,
     /// Gateways by the name of what is made for them
     fleets: BTreeMap<NamespacedName, NamespacedName>,
     ipv6: bool,
     listed: bool,
+    /// What is to be followed one by one, and what of that has been read
+    following_wanted: Arc<BTreeSet<ObjectKey>>,
+    followed: Arc<BTreeSet<ObjectKey>>,
+    /// The whole world is known; stays true
+    is_open: bool,
 }
 
 /// What the pilot speaks to.
@@ -94,14 +99,27 @@ pub struct Around {
     pub times: Times,
     pub keeping: watch::Sender<Arc<Fleets>>,
     pub reporting: watch::Sender<Report>,
+    /// What there is to list of what Portolan has made
+    pub unlisted: BTreeSet<(&'static str, Place)>,
     /// Whether this machine, and so presumably every node, has IPv6
     pub ipv6: bool,
 }
 
 impl Pilot {
     pub fn new(around: Around) -> Self {
-        let Around { server, statuses, following, platform, manifests, progress, times, keeping, reporting, ipv6 } =
-            around;
+        let Around {
+            server,
+            statuses,
+            following,
+            platform,
+            manifests,
+            progress,
+            times,
+            keeping,
+            reporting,
+            unlisted,
+            ipv6,
+        } = around;
         Self {
             engine: Engine::new(Options::default()),
             heard: Heard::default(),
@@ -120,10 +138,13 @@ impl Pilot {
             uids: BTreeMap::new(),
             own: BTreeMap::new(),
             served: BTreeMap::new(),
-            own_listed: BTreeSet::new(),
+            unlisted,
             fleets: BTreeMap::new(),
             ipv6,
             listed: false,
+            following_wanted: Arc::default(),
+            followed: Arc::default(),
+            is_open: false,
         }
     }
 
@@ -158,7 +179,11 @@ impl Pilot {
                 self.listed = true;
                 self.open();
             }
-            Message::Notice(Notice::Bundles(_) | Notice::Followed(_)) => {}
+            Message::Notice(Notice::Followed(keys)) => {
+                self.followed = keys;
+                self.open();
+            }
+            Message::Notice(Notice::Bundles(_)) => {}
             Message::Own(found) => self.found(found),
             Message::Transition(transition) => {
                 let gateway = gateway_of(fleet_of(&transition));
@@ -298,11 +323,12 @@ impl Pilot {
     fn found(&mut self, found: Found) {
         let Found { kind, objects, whole } = found;
         let mut names: BTreeSet<NamespacedName> = objects.keys().cloned().collect();
-        if whole {
+        if let Some(place) = whole {
+            let is_here = |name: &NamespacedName| place.as_ref().is_none_or(|namespace| name.namespace == *namespace);
             // Also those of which there is nothing: now that is known.
-            names.extend(self.fleets.keys().cloned());
-            self.own.retain(|(other, _), _| *other != kind);
-            self.own_listed.insert(kind);
+            names.extend(self.fleets.keys().filter(|name| is_here(name)).cloned());
+            self.own.retain(|(other, name), _| *other != kind || !is_here(name));
+            self.unlisted.remove(&(kind, place));
         }
         for (name, object) in objects {
             match object {
@@ -331,20 +357,18 @@ impl Pilot {
 
     /// Where the proxies of a Gateway listen.
     fn bind(&self, gateway: &NamespacedName) -> Option<Event> {
-        if !self.own_listed.contains("Service") {
+        if self.unlisted.iter().any(|(kind, _)| *kind == "Service") {
             // Nothing is known yet; `found` comes back to it.
             return None;
         }
-        let binding = self
-            .engine
-            .intent(gateway)
-            .map(|intent| binding(&intent.addresses, self.made("Service", gateway), self.ipv6));
+        let binding =
+            self.engine.intent(gateway).map(|intent| binding(intent, self.made("Service", gateway), self.ipv6));
         Some(Event::Binding { gateway: gateway.clone(), binding })
     }
 
     /// Has the fleet of a Gateway made as it should be.
     fn order(&self, gateway: &NamespacedName) {
-        if !self.is_open() {
+        if !self.is_open {
             return;
         }
         let Some(uid) = self.uids.get(gateway) else { return };
@@ -357,15 +381,13 @@ impl Pilot {
         self.manifests.want(uid, objects.unwrap_or_default());
     }
 
-    fn is_open(&self) -> bool {
-        self.listed && self.own_listed.len() == super::own::KINDS.len()
-    }
-
-    /// Serves proxies once the whole world is known (design invariant 7).
+    /// Serves proxies once the whole world is known (design invariant 7), with what is followed one by one: a certificate that is not
+    /// there yet would be answered as held, and a proxy that starts then would do without it for a moment.
     fn open(&mut self) {
-        if !self.is_open() || self.progress.borrow().synced {
+        if self.is_open || !self.listed || !self.unlisted.is_empty() || self.followed != self.following_wanted {
             return;
         }
+        self.is_open = true;
         let gateways: Vec<NamespacedName> = self.engine.fleets().cloned().collect();
         for gateway in &gateways {
             self.order(gateway);
@@ -375,14 +397,15 @@ impl Pilot {
     }
 
     /// Secrets that listeners name are followed one by one too: not all are of the type for TLS.
-    fn follow(&self) {
+    fn follow(&mut self) {
         let world = self.engine.world();
         let views = self.engine.fleets().filter_map(|gateway| world.gateway_view(gateway));
         let secrets = views.flat_map(|view| {
             let certificates = view.listeners.iter().flat_map(|listener| listener.certificates.clone());
             certificates.map(|certificate| ObjectKey::new(Kind::Secret, certificate.secret)).collect::<Vec<_>>()
         });
-        self.following.set(Arc::new(secrets.collect()));
+        self.following_wanted = Arc::new(secrets.collect());
+        self.following.set(Arc::clone(&self.following_wanted));
     }
 }
 

@@ -110,9 +110,14 @@ fn refusal(world: &dyn World, gateway: &Gateway, class: &GatewayClass) -> Option
             format!("GatewayClass {} is not accepted: {problem}", class.meta.name),
         ));
     }
-    let unsupported = gateway.addresses.iter().find(|address| &*address.kind != "IPAddress")?;
+    // Whoever runs the proxies sees to it that a name leads to them.
+    let (types, words) = match parameters::is_external(world, class) {
+        true => (&["IPAddress", "Hostname"][..], "IPAddress or Hostname"),
+        false => (&["IPAddress"][..], "IPAddress"),
+    };
+    let unsupported = gateway.addresses.iter().find(|address| !types.contains(&&*address.kind))?;
     let message =
-        format!("spec.addresses has the type {}, which Portolan does not support; use IPAddress", unsupported.kind);
+        format!("spec.addresses has the type {}, which Portolan does not support; use {words}", unsupported.kind);
     Some((Reason::UnsupportedAddress, message))
 }
 

@@ -32,6 +32,11 @@ pub(super) fn of_class(world: &dyn World, class: &GatewayClass) -> Option<Result
     class.parameters_ref.as_ref().map(|reference| find(world, reference, None))
 }
 
+/// Whether somebody else runs the proxies of a class.
+pub(super) fn is_external(world: &dyn World, class: &GatewayClass) -> bool {
+    of_class(world, class).and_then(Result::ok).is_some_and(|parameters| parameters.external)
+}
+
 /// The object, or what is wrong with the reference. `namespace`: where the object must be, whatever the reference says.
 pub(super) fn find(
     world: &dyn World,
@@ -74,6 +79,7 @@ pub(super) fn without_effect(proxy: &EnvoyProxy, own: bool) -> Option<String> {
 fn reserved_for_class(proxy: &EnvoyProxy) -> Vec<&'static str> {
     let EnvoyProxy {
         meta: _,
+        external,
         deployment,
         daemon_set,
         service,
@@ -85,6 +91,7 @@ fn reserved_for_class(proxy: &EnvoyProxy) -> Vec<&'static str> {
         bootstrap,
         drain_timeout,
         min_drain_duration,
+        access_logs,
         unsupported: _,
     } = proxy;
     let ProxyService {
@@ -103,6 +110,7 @@ fn reserved_for_class(proxy: &EnvoyProxy) -> Vec<&'static str> {
         || !spec.is_empty()
         || patch.is_some();
     [
+        (*external, "provider.type: External"),
         (deployment.as_ref().is_some_and(is_more_than_size), "envoyDeployment (beyond replicas, resources and labels)"),
         (daemon_set.as_ref().is_some_and(is_more_than_size), "envoyDaemonSet (beyond resources and labels)"),
         (service, "envoyService (beyond type, annotations and labels)"),
@@ -113,6 +121,7 @@ fn reserved_for_class(proxy: &EnvoyProxy) -> Vec<&'static str> {
         (!log_levels.is_empty(), "logging"),
         (bootstrap.is_some(), "bootstrap"),
         (drain_timeout.is_some() || min_drain_duration.is_some(), "shutdown"),
+        (access_logs.is_some(), "telemetry"),
     ]
     .into_iter()
     .filter_map(|(is_set, field)| is_set.then_some(field))

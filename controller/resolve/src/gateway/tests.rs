@@ -140,12 +140,12 @@ fn parameters_are_found_or_refused_and_what_has_no_effect_is_named() {
         "{own}{}",
         proxy(
             "ns",
-            "{concurrency: 2, telemetry: {tracing: {}}, provider: {type: Kubernetes, kubernetes: {envoyDeployment: {replicas: 2}}}}"
+            "{concurrency: 2, telemetry: {tracing: {}, accessLog: {disable: true}}, provider: {type: Kubernetes, kubernetes: {envoyDeployment: {replicas: 2}}}}"
         )
     ));
     assert!(status, "{message}");
-    assert!(message.contains("does not support: telemetry"), "{message}");
-    assert!(message.ends_with("only the parameters of a GatewayClass may set: concurrency"), "{message}");
+    assert!(message.contains("does not support: telemetry.tracing"), "{message}");
+    assert!(message.ends_with("only the parameters of a GatewayClass may set: concurrency, telemetry"), "{message}");
 
     let class = |namespace: &str| {
         let reference = format!("{{group: portolan.dev, kind: EnvoyProxy, name: p{namespace}}}");

@@ -35,6 +35,7 @@ pub fn listener_plan(port: u16, binding: Binding) -> ListenerPlan {
         tls: false,
         binding,
         chains: vec![chain],
+        access_logs: Arc::default(),
         listeners: vec![listener_id("web")],
     }
 }

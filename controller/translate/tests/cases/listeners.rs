@@ -3,8 +3,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use portolan_model::NamespacedName;
 use portolan_model::ir::*;
+use portolan_model::objects::{AccessLog, AccessLogFormat};
+use portolan_model::{Name, NamespacedName, command_operator};
 use portolan_translate::{listener, probe_listener, probe_table, secret};
 
 use super::build::*;
@@ -66,8 +67,26 @@ pub fn cases(pem: Pem<'_>) -> Vec<Case> {
                 ..listener_plan(9443, loopback())
             })]),
         },
+        Case {
+            name: "listener/logged",
+            snapshot: snapshot([
+                listener(&ListenerPlan { access_logs: logs(), ..listener_plan(8082, loopback()) }),
+                table(&http_table(8082), &[]),
+            ]),
+        },
         Case { name: "listener/probe", snapshot: snapshot([probe_listener(), probe_table()]) },
     ]
+}
+
+/// All operators, in every place.
+fn logs() -> Arc<[AccessLog]> {
+    let line = Name::from(format!("100%% {}\n", command_operator::all().collect::<Vec<_>>().join(" ")));
+    assert_eq!(command_operator::problem(&line), None);
+    Arc::from([
+        AccessLog::standard(),
+        AccessLog { format: AccessLogFormat::Text(line), path: "/dev/stderr".into() },
+        AccessLog { format: AccessLogFormat::Text("%DURATION%\n".into()), path: "/dev/null".into() },
+    ])
 }
 
 fn https(server: &str, server_names: &[&str], certificates: &[&NamespacedName]) -> ChainPlan {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::document::Node;
 use super::super::schema::{Choice, Fields, Pattern, Reader, Shape, Text, duration};
+use super::access_log;
 use super::forms::{LABEL_PATTERN, LONG_VALUE};
 use super::infrastructure::LABEL_VALUE;
 use crate::Name;
@@ -12,7 +13,7 @@ use crate::objects::{
     ProxyService, ProxyWorkload,
 };
 
-static PROVIDER: Choice = Choice::of(&["Kubernetes"]);
+static PROVIDER: Choice = Choice::of(&["Kubernetes", "External"]);
 static PATCH_TYPE: Choice = Choice::of(&["StrategicMerge", "JSONMerge"]);
 static SERVICE_TYPE: Choice = Choice::of(&["ClusterIP", "LoadBalancer", "NodePort"]);
 static TRAFFIC_POLICY: Choice = Choice::of(&["Local", "Cluster"]);
@@ -28,6 +29,7 @@ static ARGUMENT: Text = Text::sized(1, 1024);
 pub(super) fn read(fields: &mut Fields<'_>, meta: Meta) -> EnvoyProxy {
     let mut proxy = EnvoyProxy {
         meta,
+        external: false,
         deployment: None,
         daemon_set: None,
         service: ProxyService::default(),
@@ -43,11 +45,15 @@ pub(super) fn read(fields: &mut Fields<'_>, meta: Meta) -> EnvoyProxy {
         bootstrap: None,
         drain_timeout: None,
         min_drain_duration: None,
+        access_logs: None,
         unsupported: Vec::new(),
     };
     fields.optional("provider", |reader, node| {
         reader.object(node, |fields| {
-            fields.required_choice("type", &PROVIDER);
+            proxy.external = &*fields.required_choice("type", &PROVIDER) == "External";
+            if proxy.external && fields.has("kubernetes") {
+                fields.refuse("kubernetes", "must not be given with the type External: nothing is made in Kubernetes");
+            }
             fields.optional("kubernetes", |reader, node| reader.object(node, |fields| kubernetes(fields, &mut proxy)));
         });
     });
@@ -59,8 +65,12 @@ pub(super) fn read(fields: &mut Fields<'_>, meta: Meta) -> EnvoyProxy {
     });
     proxy.bootstrap =
         fields.optional("bootstrap", |reader, node| bootstrap(reader, node, &mut proxy.unsupported)).flatten();
+    proxy.access_logs = fields
+        .optional("telemetry", |reader, node| {
+            reader.object(node, |fields| access_log::telemetry(fields, &mut proxy.unsupported))
+        })
+        .flatten();
     let others = [
-        "telemetry",
         "filterOrder",
         "backendTLS",
         "mergeGateways",

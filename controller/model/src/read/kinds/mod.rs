@@ -1,5 +1,6 @@
 //! One reader per kind, and the parts that several kinds share.
 
+mod access_log;
 mod backend;
 mod backend_tls_policy;
 mod config_map;

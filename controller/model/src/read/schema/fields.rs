@@ -40,6 +40,13 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// What is given cannot be done: a warning, and noted with its path.
+    pub fn without_effect(&mut self, name: &'static str, message: &str, noted: &mut Vec<Name>) {
+        self.warn(name, message);
+        let path = self.reader.path_of(name);
+        noted.push(Name::from(format!("{} ({message})", path.strip_prefix("spec.").unwrap_or(&path))));
+    }
+
     /// Marks a field as known that is not read.
     pub fn skip(&mut self, name: &'static str) {
         self.known.push(name);
