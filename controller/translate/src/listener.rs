@@ -64,7 +64,12 @@ fn listener_version(plan: &ListenerPlan) -> Version {
             (table.resource_name(), server_names, certificates)
         })
         .collect();
-    version(ResourceType::Listener, &(port, tls, addresses, port_offset, chains, access_logs))
+    let content = (port, tls, addresses, port_offset, chains);
+    // Listeners that log nothing have the bytes that they had before there were logs.
+    if access_logs.is_empty() {
+        return version(ResourceType::Listener, &content);
+    }
+    version(ResourceType::Listener, &(content, access_logs))
 }
 
 /// A chain with the names it is matched by.
