@@ -19,6 +19,7 @@ pub mod dir;
 pub mod echo;
 pub mod envoy;
 pub mod examples;
+pub mod forwarder;
 pub mod kube;
 pub mod load;
 pub mod manifest;
@@ -28,6 +29,7 @@ pub mod process;
 
 pub use dir::Dir;
 pub use echo::{Echo, EchoOptions};
+pub use forwarder::Forwarder;
 pub use kube::{Kube, KubeOptions};
 pub use portolan::Portolan;
 pub use process::Process;

@@ -12,7 +12,8 @@
 //!
 //! Invariants (design section 4): only delta; make before break, driven by answers; endpoints wait for nothing but their own answer; a
 //! table is never removed; a refused resource holds nothing else back and is not sent again (save a listener whose port was taken); a proxy in step costs a position and a bit
-//! per name; streams are held until the gate opens and bound to a fleet by their credentials.
+//! per name; streams are held until the gate opens and bound to a fleet by their credentials; a
+//! server that is cut off from what is going on takes nothing away and changes nothing.
 
 mod core;
 mod frames;

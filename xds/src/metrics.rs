@@ -44,6 +44,7 @@ pub(crate) struct Metrics {
     resources: Family<OfType, Counter>,
     removals: Family<OfType, Counter>,
     resets: Family<OfFleet, Counter>,
+    cut_off: Gauge,
 }
 
 /// From 0.1 ms to 13 s.
@@ -86,6 +87,7 @@ impl Metrics {
             resources: Family::default(),
             removals: Family::default(),
             resets: Family::default(),
+            cut_off: Gauge::default(),
         };
         let registry = registry.sub_registry_with_prefix("portolan_xds");
         let named = &metrics;
@@ -117,6 +119,11 @@ impl Metrics {
         registry.register("sent_resources", "Resources in responses", named.resources.clone());
         registry.register("sent_removals", "Removed names in responses", named.removals.clone());
         registry.register("resets", "Streams ended from this side", named.resets.clone());
+        registry.register(
+            "cut_off",
+            "1 while proxies are only helped, since what is known may be out of date",
+            named.cut_off.clone(),
+        );
         metrics
     }
 
@@ -146,6 +153,10 @@ impl Metrics {
 
     pub(crate) fn reset(&self, fleet: &FleetName) {
         self.resets.get_or_create(&of_fleet(fleet)).inc();
+    }
+
+    pub(crate) fn cut_off(&self, is_cut_off: bool) {
+        self.cut_off.set(i64::from(is_cut_off));
     }
 
     pub(crate) fn forget(&self, fleet: &FleetName) {

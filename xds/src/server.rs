@@ -62,6 +62,8 @@ pub(crate) struct Inner {
 #[derive(Default)]
 struct Fleets {
     hosted: BTreeMap<FleetName, Arc<Hosted>>,
+    /// See [`Server::set_cut_off`]
+    is_cut_off: bool,
     /// The furthest position of a fleet that has been removed. Logs begin here: what is still heard of a removed fleet must not count
     /// for another of its name
     reached: u64,
@@ -118,6 +120,24 @@ impl Server {
         self.inner.arrivals.send_replace(());
     }
 
+    /// Says whether what is published may be out of date, since this replica does not hear what is going on. While it is so, proxies are only
+    /// helped (design invariant 17): one that holds a configuration gets the names that it asks for and lacks, and no change and no removal;
+    /// one that holds none gets everything, as it was last. Afterwards all get what was withheld.
+    ///
+    /// Whoever says that it is so no more has published everything before.
+    pub fn set_cut_off(&self, is_cut_off: bool) {
+        let mut fleets = self.inner.lock_fleets();
+        if std::mem::replace(&mut fleets.is_cut_off, is_cut_off) == is_cut_off {
+            return;
+        }
+        for hosted in fleets.hosted.values() {
+            hosted.lock().set_cut_off(is_cut_off);
+            hosted.changed.send_replace(false);
+        }
+        drop(fleets);
+        self.inner.metrics.cut_off(is_cut_off);
+    }
+
     /// Forgets a fleet and ends its streams. Proxies that connect again are held. Nothing is told of what it accepts or refuses from
     /// now on.
     pub fn remove_fleet(&self, fleet: &FleetName) {
@@ -147,6 +167,7 @@ impl Inner {
             return (Arc::clone(hosted), changes);
         }
         let mut fleet = Fleet::new(Arc::clone(&self.limits), fleets.reached);
+        fleet.set_cut_off(fleets.is_cut_off);
         fleet.publish(changes);
         let hosted =
             Arc::new(Hosted { name: name.clone(), fleet: Mutex::new(fleet), changed: watch::Sender::new(false) });

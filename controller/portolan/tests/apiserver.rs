@@ -1,5 +1,15 @@
 //! `portolan controller` against a real API server, which `make kube` builds. No kubelet is there: pods stay pending.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "tests"
+)]
+
+#[path = "apiserver/cut_off.rs"]
+mod cut_off;
 
 use std::net::TcpListener;
 use std::process::Command;

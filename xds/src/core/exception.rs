@@ -63,6 +63,8 @@ pub(crate) struct Exception {
     pub(crate) sent: Option<(u64, Sent)>,
     /// To be sent although it matches
     pub(crate) force: bool,
+    /// The proxy had nothing of the type when it asked for all of it, or serves nothing yet: part of its first configuration
+    pub(crate) first: bool,
     /// Boxed: rare, and a new proxy has an exception for each name
     pub(crate) refused: Option<Box<Refusal>>,
     /// Log position of the oldest change that the proxy has not accepted
@@ -118,7 +120,7 @@ impl Has {
 
 impl Exception {
     pub(crate) const fn new(has: Has, since: u64) -> Self {
-        Self { has, unsure: Vec::new(), sent: None, force: false, refused: None, since, newer: None }
+        Self { has, unsure: Vec::new(), sent: None, force: false, first: false, refused: None, since, newer: None }
     }
 
     /// What the proxy ought to hold, where the snapshot has `wanted`.

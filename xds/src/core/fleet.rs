@@ -23,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) snapshot: Snapshot,
     pub(crate) names: PerType<Names>,
     pub(crate) events: Vec<Event>,
+    /// Whether the snapshot may be out of date
+    pub(crate) is_cut_off: bool,
     /// The streams that refuse what stands, or stood, under a key
     refusals: BTreeMap<ResourceKey, BTreeSet<StreamId>>,
     /// The version of each refused table that has been searched, or is being searched on a stream
@@ -50,6 +52,7 @@ impl Fleet {
             snapshot: Snapshot::with_log_from(start),
             names: PerType::default(),
             events: Vec::new(),
+            is_cut_off: false,
             refusals: BTreeMap::new(),
             probes: BTreeMap::new(),
             acked: start,
@@ -84,6 +87,11 @@ impl Fleet {
             self.shared.snapshot.apply(part);
         }
         self.shared.snapshot.position()
+    }
+
+    /// Whether the snapshot may be out of date: then proxies are only helped (see `cut_off`). Streams send what they withheld when polled.
+    pub(crate) const fn set_cut_off(&mut self, is_cut_off: bool) {
+        self.shared.is_cut_off = is_cut_off;
     }
 
     pub(crate) fn open(&mut self, id: StreamId) {

@@ -4,9 +4,11 @@
 //! Fleet ── Snapshot (shared)
 //!   └─ Stream, one per proxy ── per type: Subscribed (a bit per name), Exceptions (where it differs), one Outstanding response
 //!        ├─ stream: requests in          ├─ plan: responses out
+//!        ├─ cut_off: what may go out while this replica does not know what is going on
 //!        └─ probing: Probe, Search: which part of a refused table is to blame
 //! ```
 
+mod cut_off;
 pub(crate) mod event;
 mod exception;
 pub(crate) mod fleet;

@@ -19,7 +19,7 @@ use prost::Message;
 use super::exception::{Exception, Goal, Has, Sent, placeholder_version};
 use super::fleet::Shared;
 use super::limits::Reset;
-use super::stream::{Outstanding, Stream, goal, key};
+use super::stream::{Outstanding, Stream, key};
 use crate::transition::StreamId;
 
 impl Stream {
@@ -33,6 +33,7 @@ impl Stream {
         if !self.fold(id, shared) {
             return Err(Reset::Behind);
         }
+        self.look_for_needed(shared);
         let late = self.types.iter().find(|(_, state)| {
             let is_late = |outstanding: &Outstanding| {
                 now.saturating_duration_since(outstanding.sent) >= shared.limits.answer_within
@@ -79,7 +80,7 @@ impl Stream {
             return Vec::new();
         }
         let pending = |(name, exception): (&Arc<str>, &Exception)| {
-            let goal = goal(&shared.snapshot, kind, name, exception);
+            let goal = self.goal_now(shared, kind, name, exception);
             exception.is_pending(&goal).then(|| (Arc::clone(name), goal))
         };
         let may_update = self.update_gate(shared, kind);
@@ -135,13 +136,12 @@ impl Stream {
     /// The next part of a refused response of which something is still to be sent as it was. What has changed since waits for its turn
     /// like everything new.
     fn next_suspects(&mut self, shared: &Shared, kind: ResourceType) -> Option<Vec<(Arc<str>, Goal)>> {
-        let state = &mut self.types[kind];
-        while let Some(part) = state.suspects.pop() {
+        while let Some(part) = self.types[kind].suspects.pop() {
             let pending: Vec<_> = part
                 .into_iter()
                 .filter_map(|name| {
-                    let exception = state.exceptions.get(&name)?;
-                    let goal = goal(&shared.snapshot, kind, &name, exception);
+                    let exception = self.types[kind].exceptions.get(&name)?;
+                    let goal = self.goal_now(shared, kind, &name, exception);
                     let was = exception.unsure.last()?.version;
                     let is_same = matches!(&goal, Goal::Content(resource) if resource.version == was);
                     (is_same && exception.is_pending(&goal)).then_some((name, goal))
@@ -170,7 +170,7 @@ impl Stream {
         let state = &self.types[kind];
         let (mut updates, mut removals) = (Vec::new(), Vec::new());
         for (name, exception) in &state.exceptions {
-            let goal = goal(&shared.snapshot, kind, name, exception);
+            let goal = self.goal_now(shared, kind, name, exception);
             if exception.is_pending(&goal) {
                 let list = if matches!(goal, Goal::Absent) { &mut removals } else { &mut updates };
                 list.push((Arc::clone(name), goal));
@@ -229,7 +229,7 @@ impl Stream {
     fn missing_clusters(&self, shared: &Shared) -> BTreeSet<ResourceKey> {
         let kind = ResourceType::Cluster;
         let is_missing = |name: &Arc<str>, exception: &Exception| {
-            let goal = goal(&shared.snapshot, kind, name, exception);
+            let goal = self.goal_now(shared, kind, name, exception);
             let is_moving = exception.sent.is_some() || exception.is_pending(&goal);
             let is_leaving = matches!(exception.sent, Some((_, Sent::Removal)));
             let is_there = !matches!(exception.has, Has::Nothing | Has::Unknown(None)) && !is_leaving;
@@ -242,14 +242,14 @@ impl Stream {
     /// Whether new content for the name is being sent or waits to be.
     fn is_moving(&self, shared: &Shared, kind: ResourceType, name: &Arc<str>) -> bool {
         self.types[kind].exceptions.get(name).is_some_and(|exception| {
-            let goal = goal(&shared.snapshot, kind, name, exception);
+            let goal = self.goal_now(shared, kind, name, exception);
             exception.sent.is_some() || exception.is_pending(&goal)
         })
     }
 
     fn has_updates(&self, shared: &Shared, kind: ResourceType) -> bool {
         self.types[kind].exceptions.iter().any(|(name, exception)| {
-            let goal = goal(&shared.snapshot, kind, name, exception);
+            let goal = self.goal_now(shared, kind, name, exception);
             let sending = matches!(exception.sent, Some((_, Sent::Content(_))));
             sending || matches!(goal, Goal::Content(_)) && exception.is_pending(&goal)
         })
@@ -388,6 +388,17 @@ const SINGLES: usize = 32;
 /// again to find out which one of a response was bad, the bad one is acknowledged (measured on 1.40). The first answer has to be right.
 const fn is_sent_singly(kind: ResourceType) -> bool {
     matches!(kind, ResourceType::Secret | ResourceType::Extension)
+}
+
+/// The clusters that a resource names.
+pub(super) fn clusters_of(resource: &Resource) -> Box<dyn Iterator<Item = &Arc<str>> + '_> {
+    match resource.body.content() {
+        Content::Table(table) => Box::new(table.clusters.keys()),
+        _ => {
+            let references = resource.references.iter();
+            Box::new(references.filter(|key| key.kind == ResourceType::Cluster).map(|key| &key.name))
+        }
+    }
 }
 
 /// A table that answers 404 to everything.

@@ -1,8 +1,8 @@
 //! One proxy's stream: what it subscribes to and how it differs from the snapshot.
 //!
-//! This file takes requests in; `plan` decides what goes out.
+//! This file takes requests in; `plan` decides what goes out, and `cut_off` what of it may.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -73,6 +73,8 @@ pub(crate) struct Stream {
     pub(super) probe: Option<Probe>,
     /// Whether the last route response was no trial, so that a trial is next
     pub(super) trial_next: bool,
+    /// While cut off: the clusters that the proxy lacks and that something names which it is to be given
+    pub(super) needed: BTreeSet<Arc<str>>,
 }
 
 impl TypeState {
@@ -102,6 +104,7 @@ impl Stream {
             generation: 0,
             probe: None,
             trial_next: false,
+            needed: BTreeSet::new(),
         }
     }
 
@@ -212,6 +215,7 @@ impl Stream {
             return;
         }
         state.answer_due = true;
+        let has_none = reported.is_empty();
         for resource in shared.snapshot.of_kind(kind) {
             let name = &resource.key.name;
             let reported = reported.remove(name.as_ref());
@@ -222,7 +226,8 @@ impl Stream {
                 Some(version) => Has::reported(wire_version::read(&version), Some(resource)),
                 None => Has::Nothing,
             };
-            let exception = Exception::new(has, 0);
+            let mut exception = Exception::new(has, 0);
+            exception.first = has_none;
             if !exception.is_settled(&exception.goal(kind, false, Some(resource))) {
                 state.exceptions.insert(Arc::clone(name), exception);
             }
@@ -232,6 +237,9 @@ impl Stream {
         vanished.sort_unstable();
         for (name, version) in vanished {
             state.exceptions.insert(name.into(), Exception::new(Has::Unknown(wire_version::read(&version)), 0));
+        }
+        if kind == ResourceType::Listener && has_none {
+            self.note_serves_nothing();
         }
     }
 

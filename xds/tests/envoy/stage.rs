@@ -42,10 +42,11 @@ fn fleet() -> FleetName {
 }
 
 impl Served {
-    fn start(socket: &std::path::Path, world: &BTreeMap<ResourceKey, Arc<Resource>>) -> Result<Self> {
+    fn start(socket: &std::path::Path, world: &BTreeMap<ResourceKey, Arc<Resource>>, is_cut_off: bool) -> Result<Self> {
         _ = std::fs::remove_file(socket);
         let mut registry = Registry::default();
         let (server, transitions) = Server::new(Options::default(), &mut registry);
+        server.set_cut_off(is_cut_off);
         server.publish(&fleet(), world.values().map(set).collect());
         server.open();
         let incoming = UnixListenerStream::new(UnixListener::bind(socket)?);
@@ -56,6 +57,11 @@ impl Served {
             serving.serve(incoming, identify, async { _ = stopped.await }).await.unwrap();
         });
         Ok(Self { server, registry, transitions, stop: Some(stop), task })
+    }
+
+    /// Whether the server knows what is going on.
+    pub fn set_cut_off(&self, is_cut_off: bool) {
+        self.server.set_cut_off(is_cut_off);
     }
 
     /// A number of the server's metrics, 0 when it is not there.
@@ -89,12 +95,16 @@ impl Stage {
     pub async fn new(world: Vec<Arc<Resource>>) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let world = world.into_iter().map(|resource| (resource.key.clone(), resource)).collect();
-        let served = Served::start(&directory.path().join("xds.sock"), &world)?;
-        let admin = directory.path().join("admin.sock");
-        let bootstrap = bootstrap(&directory.path().join("xds.sock"), &admin);
-        let mut envoy = Envoy::start(&EnvoyOptions::new(bootstrap.to_string(), Address::from(admin.as_path())))?;
-        envoy.ready(SOON).await?;
+        let served = Served::start(&directory.path().join("xds.sock"), &world, false)?;
+        let envoy = start_envoy(directory.path()).await?;
         Ok(Self { directory, world, served, envoy })
+    }
+
+    /// Ends the Envoy and starts another.
+    pub async fn restart_envoy(&mut self) -> Result<()> {
+        self.envoy.process.kill()?;
+        self.envoy = start_envoy(self.directory.path()).await?;
+        Ok(())
     }
 
     /// Puts resources in force.
@@ -114,13 +124,23 @@ impl Stage {
 
     /// Ends the server and starts another with the same world and no memory.
     pub async fn restart_server(&mut self) -> Result<()> {
+        self.restart(false).await
+    }
+
+    /// Ends the server and starts one that knows another world.
+    pub async fn replace_server(&mut self, world: Vec<Arc<Resource>>, is_cut_off: bool) -> Result<()> {
+        self.world = world.into_iter().map(|resource| (resource.key.clone(), resource)).collect();
+        self.restart(is_cut_off).await
+    }
+
+    async fn restart(&mut self, is_cut_off: bool) -> Result<()> {
         if let Some(stop) = self.served.stop.take() {
             _ = stop.send(());
         }
         // Streams do not end by themselves: removing the fleet ends them, as the death of the process would.
         self.served.server.remove_fleet(&fleet());
         tokio::time::timeout(SOON, &mut self.served.task).await.context("the server does not stop")??;
-        self.served = Served::start(&self.directory.path().join("xds.sock"), &self.world)?;
+        self.served = Served::start(&self.directory.path().join("xds.sock"), &self.world, is_cut_off)?;
         self.served.transition(|transition| matches!(transition, Transition::StreamOpened { .. })).await?;
         Ok(())
     }
@@ -158,6 +178,14 @@ pub async fn until<F: Future<Output = Result<()>>>(attempt: impl Fn() -> F) -> R
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
+}
+
+async fn start_envoy(directory: &std::path::Path) -> Result<Envoy> {
+    let admin = directory.join("admin.sock");
+    let bootstrap = bootstrap(&directory.join("xds.sock"), &admin);
+    let mut envoy = Envoy::start(&EnvoyOptions::new(bootstrap.to_string(), Address::from(admin.as_path())))?;
+    envoy.ready(SOON).await?;
+    Ok(envoy)
 }
 
 fn bootstrap(xds: &std::path::Path, admin: &std::path::Path) -> serde_json::Value {

@@ -338,7 +338,7 @@ impl Driver {
             // Nobody listens when the driver has ended, and this task with it.
             let _ = outbox.send(Message::Heard(number, told.clone(), heard));
         };
-        let task = tokio::spawn(follow(self.client.clone(), collection, make, tell));
+        let task = tokio::spawn(follow(self.client.clone(), collection, self.freshness.again(), make, tell));
         Running { number, version, _task: Ended(task) }
     }
 
@@ -348,7 +348,7 @@ impl Driver {
             let _ = outbox.send(Message::Crds(heard));
         };
         let make = |crd: Slim| bundle(&crd);
-        Ended(tokio::spawn(follow(self.client.clone(), Collection::crds(), make, tell)))
+        Ended(tokio::spawn(follow(self.client.clone(), Collection::crds(), self.freshness.again(), make, tell)))
     }
 }
 

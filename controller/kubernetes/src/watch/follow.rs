@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures::TryStreamExt as _;
 use kube::core::WatchEvent;
 use kube::{Client, Error};
+use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::wire::{Collection, Page, Slim};
@@ -82,10 +83,12 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Lists and watches until it is dropped. `make` turns JSON into what is kept, at once; `tell` hears everything.
+/// Lists and watches until it is dropped. `make` turns JSON into what is kept, at once; `tell` hears everything. A watch is opened anew when
+/// `again` rings.
 pub(crate) async fn follow<T>(
     client: Client,
     collection: Collection,
+    mut again: Receiver<()>,
     make: impl Fn(Slim) -> Option<T>,
     tell: impl Fn(Heard<T>),
 ) {
@@ -96,7 +99,7 @@ pub(crate) async fn follow<T>(
             Ok((items, version)) => {
                 tell(Heard::Listed(items, version.clone()));
                 delay = Delay::default();
-                watch(&client, &collection, version, &make, &tell, &mut delay).await;
+                watch(&client, &collection, version, &mut again, &make, &tell, &mut delay).await;
             }
             Err(trouble) => {
                 tell(Heard::Broken(trouble));
@@ -135,6 +138,7 @@ async fn watch<T>(
     client: &Client,
     collection: &Collection,
     mut version: String,
+    again: &mut Receiver<()>,
     make: impl Fn(Slim) -> Option<T>,
     tell: impl Fn(Heard<T>),
     delay: &mut Delay,
@@ -149,7 +153,7 @@ async fn watch<T>(
         };
         let trouble = match request {
             Ok(events) => {
-                let end = hear(events, &mut version, &make, &tell).await;
+                let end = hear(events, &mut version, again, &make, &tell).await;
                 if opened.elapsed() > DELAYS.1 {
                     *delay = Delay::default();
                 }
@@ -182,7 +186,7 @@ async fn watch<T>(
 
 /// How a watch ended.
 enum End {
-    /// By the server, as agreed
+    /// By the server, as agreed, or by this side
     Closed,
     /// The server does not know any more what happened since then
     Gone(String),
@@ -192,13 +196,18 @@ enum End {
 async fn hear<T>(
     events: impl futures::Stream<Item = Result<WatchEvent<Slim>, Error>>,
     version: &mut String,
+    again: &mut Receiver<()>,
     make: impl Fn(Slim) -> Option<T>,
     tell: impl Fn(Heard<T>),
 ) -> End {
     let mut events = std::pin::pin!(events);
     let mut silence = OPENING;
     loop {
-        let event = match timeout(silence, events.try_next()).await {
+        let event = tokio::select! {
+            event = timeout(silence, events.try_next()) => event,
+            Ok(()) = again.changed() => return End::Closed,
+        };
+        let event = match event {
             Err(_) if silence == OPENING => {
                 silence = SILENCE;
                 tell(Heard::Alive);
@@ -295,7 +304,9 @@ mod tests {
         let tell = move |heard: Heard<String>| {
             let _ = sender.send(format!("{heard:?}"));
         };
-        let task = tokio::spawn(follow(Client::new(service, "default"), Collection::new(&scope, "v1"), make, tell));
+        let (_ring, again) = tokio::sync::watch::channel(());
+        let (client, collection) = (Client::new(service, "default"), Collection::new(&scope, "v1"));
+        let task = tokio::spawn(follow(client, collection, again, make, tell));
         let (mut all, mut listed) = (Vec::new(), 0);
         while listed < until_lists {
             let heard = receiver.recv().await.unwrap();

@@ -6,6 +6,7 @@ mod driver;
 mod follow;
 mod freshness;
 mod ingest;
+mod made;
 mod observe;
 mod references;
 mod standing;
@@ -21,7 +22,8 @@ use tokio::task::JoinHandle;
 
 use crate::Notice;
 
-pub use freshness::{Freshness, LIMIT};
+pub use freshness::{Followed, Freshness, LIMIT};
+pub use made::{Found, Made, Place, follow_made};
 
 /// What to watch.
 #[derive(Clone, Debug, Default)]

@@ -64,6 +64,11 @@ impl Collection {
         Self { path, labels: None, fields: None, page: 500, metadata: true }
     }
 
+    /// Everything in a collection with these labels; `path` such as `/apis/apps/v1/deployments`.
+    pub fn selected(path: String, labels: &str) -> Self {
+        Self { path, labels: Some(labels.to_owned()), fields: None, page: 500, metadata: false }
+    }
+
     /// Only those with this label.
     pub fn labelled(mut self, label: &str, value: &str) -> Self {
         self.labels = Some(format!("{label}={value}"));

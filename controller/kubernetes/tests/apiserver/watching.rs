@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use portolan_kubernetes::KindState;
-use portolan_kubernetes::watch::LIMIT;
+use portolan_kubernetes::watch::{Followed, LIMIT};
 use portolan_model::{Kind, ObjectKey};
 use portolan_testkit::{Kube, KubeOptions};
 
@@ -66,7 +66,7 @@ async fn what_happened_in_the_dark_is_found_out() {
     watcher.until(|watcher| matches!(watcher.kinds[&Kind::HTTPRoute], KindState::Failing(_))).await;
     assert!(watcher.has(Kind::HTTPRoute, "default/goes"), "a watch that is broken takes nothing away");
     let in_a_while = || Instant::now() + LIMIT + Duration::from_secs(5);
-    assert!(watcher.watches.freshness.stale(in_a_while()).contains_key(&Kind::HTTPRoute));
+    assert!(watcher.watches.freshness.stale(in_a_while()).contains_key(&Followed::Kind(Kind::HTTPRoute)));
     kube.start_api_server().await.unwrap();
     kube.kubectl(&["delete", "httproute", "goes"]).unwrap();
     kube.apply(&route("comes", "a")).unwrap();

@@ -1,8 +1,9 @@
 //! Liveness, readiness and metrics, for kubelet and whoever scrapes. Nothing here names an object or shows a configuration.
 
+use std::fmt::{Display, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{RawQuery, State};
@@ -10,7 +11,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use portolan_kubernetes::KindState;
-use portolan_kubernetes::watch::Freshness;
+use portolan_kubernetes::watch::{Followed, Freshness};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -52,18 +53,26 @@ async fn readyz(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Respon
     let progress = admin.progress.borrow().clone();
     let mut text = String::new();
     if query.is_some_and(|query| query.split('&').any(|field| field == "verbose" || field.starts_with("verbose="))) {
-        let stale = admin.freshness.stale(Instant::now());
+        let mut stale = admin.freshness.stale(Instant::now());
+        let is_cut_off = !stale.is_empty();
+        let old = |age: Duration| ("[-]", format!("not followed for {} s", age.as_secs()));
+        // Text takes everything.
+        let mut line = |of: &dyn Display, (sign, words): (&str, String)| _ = writeln!(text, "{sign} {of} {words}");
         for (kind, state) in &progress.kinds {
-            let (sign, words) = match (state, stale.get(kind)) {
-                (_, Some(age)) => ("[-]", format!("not followed for {} s", age.as_secs())),
+            let words = match (state, stale.remove(&Followed::Kind(*kind))) {
+                (_, Some(age)) => old(age),
                 (KindState::Served(version), None) => ("[+]", version.to_string()),
                 (KindState::Absent, None) => ("[+]", "not installed".to_owned()),
                 (KindState::Denied(text), None) => ("[-]", format!("may not be read: {text}")),
                 (KindState::Failing(text), None) => ("[-]", text.to_string()),
             };
-            for part in [sign, " ", kind.as_str(), " ", &words, "\n"] {
-                text.push_str(part);
-            }
+            line(kind, words);
+        }
+        for (followed, age) in stale {
+            line(&followed, old(age));
+        }
+        if is_cut_off {
+            text.push_str("[-] cut off: proxies keep what they have, and new ones get what was known last\n");
         }
     }
     let (status, word) = if progress.synced {

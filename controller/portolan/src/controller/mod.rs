@@ -8,6 +8,7 @@
 
 mod admin;
 mod connections;
+mod cut_off;
 mod keeper;
 mod own;
 mod pilot;
@@ -63,11 +64,12 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     let times = Times::register(&mut registry);
     let (server, mut transitions) = portolan_xds::Server::new(portolan_xds::Options::default(), &mut registry);
     let namespaces: Vec<Name> = options.watch_namespaces.iter().map(|name| Name::from(name.as_str())).collect();
-    let places: BTreeSet<own::Place> =
+    let places: BTreeSet<watch::Place> =
         if namespaces.is_empty() { [None].into() } else { namespaces.iter().cloned().map(Some).collect() };
     let namespaces = (!namespaces.is_empty()).then(|| namespaces.into_iter().collect());
     // They run for as long as this value lives.
     let mut watches = watch::start(client.clone(), watch::Options { namespaces });
+    registry.register_collector(Box::new(cut_off::Ages(watches.freshness.clone())));
     // A container that starts again in its pod is another candidate.
     let identity = format!("{}_{:016x}", options.pod, RandomState::new().hash_one(SystemTime::now()));
     let (lease, leadership) = Lease::new(&client, &options.namespace, &identity, LeaseOptions::default());
@@ -117,10 +119,7 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
         times,
         keeping,
         reporting,
-        unlisted: own::KINDS
-            .iter()
-            .flat_map(|(_, _, kind)| places.iter().map(|place| (*kind, place.clone())))
-            .collect(),
+        unlisted: own::KINDS.iter().flat_map(|made| places.iter().map(|place| (made.kind, place.clone()))).collect(),
         ipv6,
     });
     let (messages, inbox) = channel();
@@ -135,11 +134,14 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     tasks.spawn(share(client.clone(), options.namespace.clone(), options.pod.clone(), reported, messages.clone()));
     for kind in own::KINDS {
         for place in &places {
-            let told = messages.clone();
-            let tell = move |found| told.send(Message::Own(found)).is_ok();
-            tasks.spawn(own::follow(client.clone(), kind, place.clone(), tell));
+            let (client, freshness, told) = (client.clone(), watches.freshness.clone(), messages.clone());
+            // Where nobody listens any more, the program is about to end.
+            let tell = move |found| _ = told.send(Message::Own(found));
+            tasks.spawn(watch::follow_made(client, kind, place.clone(), own::LABELS, freshness, tell));
         }
     }
+    let told = messages.clone();
+    tasks.spawn(cut_off::look(watches.freshness.clone(), move |is| told.send(Message::CutOff(is)).is_ok()));
     let told = messages.clone();
     tasks.spawn(async move {
         while let Some(notice) = watches.notices.recv().await {

@@ -9,7 +9,7 @@ use portolan_engine::{Engine, Event, Options};
 use portolan_fleet::{Fleet, Heard, ManagedFleet, Platform, binding, gateway_of, resource_name};
 use portolan_kubernetes::report::{Own, Report};
 use portolan_kubernetes::status::says_programmed;
-use portolan_kubernetes::watch::Following;
+use portolan_kubernetes::watch::{Following, Found, Place};
 use portolan_kubernetes::{KindState, Manifests, Meta, Notice, Observed, Statuses};
 use portolan_model::ir::Status;
 use portolan_model::{Kind, NamespacedName, ObjectKey};
@@ -19,7 +19,6 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::keeper::Fleets;
-use super::own::{Found, Place};
 use crate::load::seconds;
 use crate::run::metrics::Times;
 
@@ -33,6 +32,8 @@ pub enum Message {
     Transition(Transition),
     /// What the other replicas know, by pod
     Reports(BTreeMap<Arc<str>, Report>),
+    /// Whether this replica is cut off from the API server. After everything that it has heard before
+    CutOff(bool),
 }
 
 /// What readiness is about.
@@ -202,6 +203,7 @@ impl Pilot {
                 }
                 self.report();
             }
+            Message::CutOff(is_cut_off) => self.server.set_cut_off(is_cut_off),
             Message::Reports(reports) => {
                 self.reports = reports;
                 let known = Report::merge(self.reports.values().chain([self.own_report.report()]));

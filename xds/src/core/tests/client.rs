@@ -285,6 +285,11 @@ impl Client {
             .collect()
     }
 
+    /// The version that it would report to have.
+    pub(super) fn holds(&self, key: &ResourceKey) -> Option<Version> {
+        self.wire_versions.get(key).and_then(|version| wire_version::read(version))
+    }
+
     pub(super) fn subscribed(&self) -> impl Iterator<Item = &ResourceKey> {
         self.subscribed.iter()
     }

@@ -1,5 +1,5 @@
 //! No prefix of any push leaves a dangling reference, and the proxy ends with what the snapshot has: over random snapshots, orders of
-//! delivery, refusals and reconnects.
+//! delivery, refusals and reconnects, to this replica or another; one of two is cut off at times, and then changes nothing that a proxy has.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -112,6 +112,10 @@ enum Step {
     /// The server reads the next request
     Request,
     Reconnect,
+    /// The proxy connects to the other replica
+    Move,
+    /// The first replica hears of nothing any more, or of everything again
+    Cut(bool),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -120,17 +124,24 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         8 => Just(Step::Response),
         8 => Just(Step::Request),
         1 => Just(Step::Reconnect),
+        1 => Just(Step::Move),
+        1 => any::<bool>().prop_map(Step::Cut),
     ];
     prop::collection::vec(step, 1..80)
 }
 
 struct Run {
-    fleet: Fleet,
+    /// Of two replicas. The first one is the one that may be cut off
+    fleets: [Fleet; 2],
+    /// Which one the proxy is connected to
+    at: usize,
+    is_cut_off: bool,
     client: Client,
     stream: u64,
     current: BTreeMap<ResourceKey, Arc<Resource>>,
     history: BTreeMap<(ResourceKey, Version), Arc<Resource>>,
-    to_client: VecDeque<DeltaResponse>,
+    /// With whether a replica sent it that was cut off
+    to_client: VecDeque<(DeltaResponse, bool)>,
     to_server: VecDeque<DeltaDiscoveryRequest>,
     now: Instant,
     refuses: bool,
@@ -142,7 +153,9 @@ impl Run {
     fn new(refuses: bool) -> Self {
         let limits = Limits { response_bytes: 40, ..Limits::default() };
         let mut run = Self {
-            fleet: Fleet::new(Arc::new(limits), 0),
+            fleets: [Fleet::new(Arc::new(limits.clone()), 0), Fleet::new(Arc::new(limits), 0)],
+            at: 0,
+            is_cut_off: false,
             client: Client::default(),
             stream: 0,
             current: BTreeMap::new(),
@@ -153,7 +166,7 @@ impl Run {
             refuses,
             bad: BTreeSet::new(),
         };
-        run.reconnect();
+        run.reconnect(0);
         run
     }
 
@@ -161,10 +174,11 @@ impl Run {
         self.refuses && resource.version.0.is_multiple_of(5)
     }
 
-    fn reconnect(&mut self) {
-        self.fleet.close(StreamId(self.stream));
+    fn reconnect(&mut self, to: usize) {
+        self.fleets[self.at].close(StreamId(self.stream));
         self.stream += 1;
-        self.fleet.open(StreamId(self.stream));
+        self.at = to;
+        self.fleets[self.at].open(StreamId(self.stream));
         self.to_client.clear();
         self.to_server.clear();
         self.client.connect();
@@ -183,15 +197,45 @@ impl Run {
             }
         }
         self.current = next;
-        self.fleet.publish(changes);
-        let responses = self.fleet.poll(StreamId(self.stream), self.now).unwrap();
-        self.to_client.extend(responses);
+        if !self.is_cut_off {
+            self.fleets[0].publish(changes.clone());
+        }
+        self.fleets[1].publish(changes);
+        self.poll();
+    }
+
+    fn poll(&mut self) {
+        let responses = self.fleets[self.at].poll(StreamId(self.stream), self.now).unwrap();
+        self.send(responses);
+    }
+
+    fn send(&mut self, responses: Vec<DeltaResponse>) {
+        let is_cut_off = self.is_cut_off && self.at == 0;
+        self.to_client.extend(responses.into_iter().map(|response| (response, is_cut_off)));
+    }
+
+    fn cut(&mut self, is_cut_off: bool) {
+        if self.is_cut_off && !is_cut_off {
+            let known = self.fleets[0].snapshot().iter().map(|resource| resource.key.clone());
+            let gone = known.filter(|key| !self.current.contains_key(key));
+            let mut changes: Vec<_> = gone.map(|key| Change { key, resource: None }).collect();
+            changes.extend(
+                self.current.values().map(|new| Change { key: new.key.clone(), resource: Some(Arc::clone(new)) }),
+            );
+            self.fleets[0].publish(changes);
+        }
+        self.is_cut_off = is_cut_off;
+        self.fleets[0].set_cut_off(is_cut_off);
+        self.poll();
     }
 
     fn response(&mut self) -> Result<bool, TestCaseError> {
-        let Some(response) = self.to_client.pop_front() else { return Ok(false) };
+        let Some((response, is_cut_off)) = self.to_client.pop_front() else { return Ok(false) };
         let names: Vec<_> = response.resources.iter().map(|r| &r.name).chain(&response.removed).collect();
         prop_assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "a name twice in one response");
+        if is_cut_off && !self.refuses {
+            self.check_harmless(&response)?;
+        }
         let lookup = |key: &ResourceKey, version| self.history.get(&(key.clone(), version)).cloned();
         let refuses = self.refuses;
         self.client.apply(&response, &lookup, |resource| refuses && resource.version.0.is_multiple_of(5));
@@ -204,9 +248,24 @@ impl Run {
 
     fn request(&mut self) -> bool {
         let Some(request) = self.to_server.pop_front() else { return false };
-        let responses = self.fleet.on_request(StreamId(self.stream), request, self.now).unwrap();
-        self.to_client.extend(responses);
+        let responses = self.fleets[self.at].on_request(StreamId(self.stream), request, self.now).unwrap();
+        self.send(responses);
         true
+    }
+
+    /// Changes nothing that the proxy holds.
+    fn check_harmless(&self, response: &DeltaResponse) -> Result<(), TestCaseError> {
+        let kind = super::client::kind(response);
+        let held = |name: &Arc<str>| self.client.holds(&ResourceKey { kind, name: Arc::clone(name) });
+        for resource in &response.resources {
+            let sent = crate::core::wire_version::read(&resource.version);
+            let held = held(&resource.name);
+            prop_assert!(held.is_none() || held == sent, "{kind:?} {} is changed", resource.name);
+        }
+        for name in &response.removed {
+            prop_assert_eq!(held(name), None, "{:?} {} is removed", kind, name);
+        }
+        Ok(())
     }
 
     fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
@@ -214,7 +273,9 @@ impl Run {
             Step::Publish(world) => self.publish(world),
             Step::Response => _ = self.response()?,
             Step::Request => _ = self.request(),
-            Step::Reconnect => self.reconnect(),
+            Step::Reconnect => self.reconnect(self.at),
+            Step::Move => self.reconnect(1 - self.at),
+            Step::Cut(is_cut_off) => self.cut(*is_cut_off),
         }
         Ok(())
     }
@@ -256,13 +317,20 @@ fn run(steps: &[Step], refuses: bool) -> Result<(), TestCaseError> {
     for step in steps {
         run.step(step)?;
     }
+    run.cut(false);
     run.drain()?;
     run.check_converged()?;
-    let again = run.current.values().map(|old| Change { key: old.key.clone(), resource: Some(Arc::clone(old)) });
-    run.fleet.publish(again.collect());
-    let responses = run.fleet.poll(StreamId(run.stream), run.now).unwrap();
-    prop_assert!(responses.is_empty(), "sent although nothing changed: {responses:?}");
-    Ok(())
+    let again: Vec<_> =
+        run.current.values().map(|old| Change { key: old.key.clone(), resource: Some(Arc::clone(old)) }).collect();
+    run.fleets.iter_mut().for_each(|fleet| _ = fleet.publish(again.clone()));
+    run.poll();
+    prop_assert!(run.to_client.is_empty(), "sent although nothing changed: {:?}", run.to_client);
+    // A new proxy is given everything even so.
+    run.cut(true);
+    run.client = Client::default();
+    run.reconnect(0);
+    run.drain()?;
+    run.check_converged()
 }
 
 proptest! {
