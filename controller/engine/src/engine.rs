@@ -115,6 +115,8 @@ impl Engine {
                 }
                 Event::Binding { gateway, binding } => self.store.set_binding(&gateway, binding),
                 Event::Fleet { gateway, state } => self.store.set_fleet(&gateway, state),
+                Event::Problems { gateway, problems } => self.store.set_problems(&gateway, problems),
+                Event::Installed(installed) => self.store.set_installed(installed),
                 Event::Time(now) => self.clock.set(now),
                 Event::Refused(refused) => self.refuse(refused),
                 Event::Taken { gateway, listener } => self.take_listener(&gateway, &listener),

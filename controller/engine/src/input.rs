@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use portolan_model::ir::{Binding, Status};
+use portolan_model::ir::{Binding, Installed, Status};
 use portolan_model::objects::{EnvoyProxy, GatewayAddress, Object};
 use portolan_model::{Name, NamespacedName, ObjectKey};
 use portolan_proto::{Change, ResourceKey};
@@ -27,6 +27,10 @@ pub enum Event {
     Binding { gateway: NamespacedName, binding: Option<Binding> },
     /// What the proxies of a Gateway have said
     Fleet { gateway: NamespacedName, state: FleetState },
+    /// What of a Gateway's fleet could not be made as it should be; empty: nothing
+    Problems { gateway: NamespacedName, problems: Vec<Name> },
+    /// What the API server has of the kinds that are read. Without any such event all there is counts as installed
+    Installed(Arc<Installed>),
     /// It is this time, in seconds since the epoch. Before the first of these no instant has come: no certificate is valid yet
     Time(i64),
     /// Envoy refused a content

@@ -48,6 +48,10 @@ pub enum Read {
     PoliciesFor(ObjectKey),
     Binding(NamespacedName),
     Fleet(NamespacedName),
+    /// What of a Gateway's fleet could not be made
+    Problems(NamespacedName),
+    /// What the API server has of the kinds that are read
+    Installed,
     GatewayView(NamespacedName),
     ParentView(ObjectKey),
     BackendView(BackendId),
@@ -76,6 +80,8 @@ pub enum ReadKind {
     PoliciesFor,
     Binding,
     Fleet,
+    Problems,
+    Installed,
     GatewayView,
     ParentView,
     BackendView,
@@ -98,6 +104,8 @@ impl Read {
             Self::PoliciesFor(_) => ReadKind::PoliciesFor,
             Self::Binding(_) => ReadKind::Binding,
             Self::Fleet(_) => ReadKind::Fleet,
+            Self::Problems(_) => ReadKind::Problems,
+            Self::Installed => ReadKind::Installed,
             Self::GatewayView(_) => ReadKind::GatewayView,
             Self::ParentView(_) => ReadKind::ParentView,
             Self::BackendView(_) => ReadKind::BackendView,

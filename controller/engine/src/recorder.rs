@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use portolan_model::ir::{
-    BackendId, BackendView, Binding, ClusterKey, GatewayView, HostEntry, ListenerId, ParentView, RouteView, TableId,
+    BackendId, BackendView, Binding, ClusterKey, GatewayView, HostEntry, Installed, ListenerId, ParentView, RouteView,
+    TableId,
 };
 use portolan_model::objects::{
     Backend, BackendTlsPolicy, EndpointSlice, EnvoyProxy, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant,
@@ -142,6 +143,16 @@ impl World for Recorder<'_> {
     fn binding(&self, gateway: &NamespacedName) -> Option<Arc<Binding>> {
         self.read(Read::Binding(gateway.clone()));
         self.engine.store.binding(gateway)
+    }
+
+    fn installed(&self) -> Option<Arc<Installed>> {
+        self.read(Read::Installed);
+        self.engine.store.installed()
+    }
+
+    fn fleet_problems(&self, gateway: &NamespacedName) -> Arc<[Name]> {
+        self.read(Read::Problems(gateway.clone()));
+        self.engine.store.problems(gateway)
     }
 
     fn has_come(&self, instant: i64) -> bool {

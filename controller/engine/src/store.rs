@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use portolan_model::ir::Binding;
+use portolan_model::ir::{Binding, Installed};
 use portolan_model::objects::Object;
-use portolan_model::{Kind, NamespacedName, ObjectKey};
+use portolan_model::{Kind, Name, NamespacedName, ObjectKey};
 use portolan_resolve::FleetState;
 
 use crate::few::Few;
@@ -19,6 +19,8 @@ pub struct Store {
     indexes: HashMap<Read, Few<ObjectKey>>,
     bindings: HashMap<NamespacedName, Arc<Binding>>,
     fleets: HashMap<NamespacedName, FleetState>,
+    problems: HashMap<NamespacedName, Arc<[Name]>>,
+    installed: Option<Arc<Installed>>,
     /// Contents that Envoy refused, with what it said
     refused: BTreeMap<Subject, BTreeMap<u128, Arc<str>>>,
 }
@@ -97,6 +99,26 @@ impl Store {
         vec![Read::Fleet(gateway.clone())]
     }
 
+    pub fn set_problems(&mut self, gateway: &NamespacedName, problems: Vec<Name>) -> Vec<Read> {
+        if *self.problems(gateway) == *problems {
+            return Vec::new();
+        }
+        if problems.is_empty() {
+            self.problems.remove(gateway);
+        } else {
+            self.problems.insert(gateway.clone(), problems.into());
+        }
+        vec![Read::Problems(gateway.clone())]
+    }
+
+    pub fn set_installed(&mut self, installed: Arc<Installed>) -> Vec<Read> {
+        if self.installed.as_ref() == Some(&installed) {
+            return Vec::new();
+        }
+        self.installed = Some(installed);
+        vec![Read::Installed]
+    }
+
     /// The last word counts: a listener that is tried again may be refused for another reason.
     pub fn set_refused(&mut self, subject: &Subject, content: u128, text: Option<&Arc<str>>) -> Vec<Read> {
         let contents = self.refused.entry(subject.clone()).or_default();
@@ -133,6 +155,14 @@ impl Store {
 
     pub fn fleet(&self, gateway: &NamespacedName) -> FleetState {
         self.fleets.get(gateway).cloned().unwrap_or_default()
+    }
+
+    pub fn problems(&self, gateway: &NamespacedName) -> Arc<[Name]> {
+        self.problems.get(gateway).cloned().unwrap_or_default()
+    }
+
+    pub fn installed(&self) -> Option<Arc<Installed>> {
+        self.installed.clone()
     }
 
     pub fn refused(&self, subject: &Subject, content: u128) -> Option<&Arc<str>> {

@@ -16,6 +16,7 @@ mod manifest;
 mod names;
 mod rbac;
 mod secrets;
+mod troubles;
 
 use std::fmt;
 
@@ -31,6 +32,7 @@ pub use manifest::{DRAIN_TOKEN_HEADER, ManagedFleet, Manifests, ObjectId, Platfo
 pub use names::{GATEWAY_LABEL, PROXY, label_value, resource_name};
 pub use rbac::{Rules, rules};
 pub use secrets::{AUTHORITY_SECRET, AuthorityAction, authorities, identity_secret, look_after_authority};
+pub use troubles::troubles;
 
 /// The set of proxies that share one Snapshot: those of one Gateway. The xDS server knows it by this name
 /// (`portolan_xds::FleetName`).

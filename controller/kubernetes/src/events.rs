@@ -13,7 +13,7 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::core::ObjectMeta;
 use portolan_model::ir::{Element, Status};
-use portolan_model::{CONTROLLER_NAME, Condition, ObjectKey};
+use portolan_model::{CONTROLLER_NAME, Condition, ObjectKey, Reason};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -29,6 +29,8 @@ const OBJECTS: usize = 1_000;
 /// `note` "max length 1kB".
 const LONGEST_NOTE: usize = 1_000;
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// Of what is as the status says, and yet has no effect in part.
+const NO_EFFECT: &str = "NotInEffect";
 
 /// Takes what has arisen.
 #[derive(Clone, Default)]
@@ -77,7 +79,7 @@ impl EventSink {
     }
 }
 
-/// Problems of a status that the one before did not have. One for several parents of a route that say the same.
+/// Problems of a status that the one before did not have. One for several parents of a route, or several conditions, that say the same.
 fn arising(before: &Value, status: &Status) -> BTreeSet<About> {
     let is_new = |(element, condition): &(Element<'_>, &Condition)| {
         let same = |old: &Value| {
@@ -88,8 +90,15 @@ fn arising(before: &Value, status: &Status) -> BTreeSet<About> {
         };
         !conditions_there(before, *element).iter().any(same)
     };
-    let problems = status.conditions().filter(|(_, condition)| condition.is_problem()).filter(is_new);
-    problems.map(|(element, condition)| about(element, condition)).collect()
+    let to_tell = status.conditions().filter(|(_, condition)| is_to_be_told(condition)).filter(is_new);
+    let mut said = BTreeSet::new();
+    let abouts = to_tell.map(|(element, condition)| about(element, condition));
+    abouts.filter(|about| said.insert((about.reason, about.note.clone()))).collect()
+}
+
+/// An address comes with time; where it does not, the Service has Events of its own.
+fn is_to_be_told(condition: &Condition) -> bool {
+    condition.attention || condition.is_problem() && condition.reason != Reason::AddressNotAssigned
 }
 
 fn about(element: Element<'_>, condition: &Condition) -> About {
@@ -98,7 +107,8 @@ fn about(element: Element<'_>, condition: &Condition) -> About {
         _ => condition.message.to_string(),
     };
     note.truncate(note.floor_char_boundary(LONGEST_NOTE));
-    About { action: condition.kind.as_str(), reason: condition.reason.as_str(), note }
+    let reason = if condition.is_problem() { condition.reason.as_str() } else { NO_EFFECT };
+    About { action: condition.kind.as_str(), reason, note }
 }
 
 async fn write(client: Client, instance: String, mut occurrences: mpsc::Receiver<Occurrence>) {
@@ -210,9 +220,23 @@ mod tests {
     }
 
     #[test]
+    fn what_has_no_effect_is_told_too() {
+        let part = condition(true, Reason::Accepted, "Accepted. No effect: retry").with_attention(true);
+        let status = route(&[("a", part)]);
+        let told: Vec<_> = arising(&Value::Null, &status).into_iter().map(|about| (about.reason, about.note)).collect();
+        assert_eq!(told, [("NotInEffect", "Accepted. No effect: retry".to_owned())]);
+        assert!(arising(&rendered(&status), &status).is_empty());
+        let waits = condition(false, Reason::AddressNotAssigned, "No address yet");
+        assert!(arising(&Value::Null, &route(&[("a", waits)])).is_empty(), "that is how every Gateway begins");
+    }
+
+    #[test]
     fn parents_that_say_the_same_say_it_once() {
         let wrong = condition(false, Reason::BackendNotFound, "no Service shop/cart");
-        assert_eq!(arising(&Value::Null, &route(&[("a", wrong.clone()), ("b", wrong)])).len(), 1);
+        assert_eq!(arising(&Value::Null, &route(&[("a", wrong.clone()), ("b", wrong.clone())])).len(), 1);
+        let again = Condition { kind: ConditionType::Programmed, ..wrong.clone() };
+        let status = Status::ListenerSet { conditions: vec![wrong, again], listeners: Vec::new() };
+        assert_eq!(arising(&Value::Null, &status).len(), 1, "and conditions");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub use portolan_model::ir::Bundle;
 use portolan_model::objects::Object;
 use portolan_model::read::Violation;
 use portolan_model::{Kind, ObjectKey};
@@ -42,15 +43,6 @@ pub enum KindState {
     Failing(Arc<str>),
 }
 
-/// Which release of the Gateway API a CRD belongs to, by its annotations `gateway.networking.k8s.io/bundle-version` and `/channel`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bundle {
-    /// Such as `v1.6.3`
-    pub version: Arc<str>,
-    /// `standard` or `experimental`
-    pub channel: Arc<str>,
-}
-
 /// News for whoever owns the state.
 #[derive(Clone, Debug)]
 pub enum Notice {
@@ -58,8 +50,8 @@ pub enum Notice {
     Changes(BTreeMap<ObjectKey, Option<Observed>>),
     /// The watch of a kind is in another state
     Kind { kind: Kind, state: KindState },
-    /// The CRDs that are installed and say what they belong to, all of them; from the Gateway API's group alone
-    Bundles(BTreeMap<Kind, Bundle>),
+    /// The CRDs of the Gateway API that are installed, all of them, with their releases where they name one
+    Bundles(BTreeMap<Kind, Option<Bundle>>),
     /// What is followed one by one has been read, or cannot be had: this set, as it was handed over last
     Followed(Arc<BTreeSet<ObjectKey>>),
     /// Every kind has been listed, is absent, or cannot be had: what was sent so far is the whole world. Once

@@ -19,6 +19,11 @@ use portolan_testkit::kube::{Kube, KubeOptions};
 use portolan_testkit::process::Process;
 use serde_json::Value;
 
+#[path = "apiserver/upgrades.rs"]
+mod upgrades;
+#[path = "apiserver/words.rs"]
+mod words;
+
 const PATIENCE: Duration = Duration::from_secs(60);
 const CLASS: &str = "
 apiVersion: v1
@@ -61,8 +66,10 @@ fn controller(kube: &Kube) -> Process {
     Process::start(command).unwrap()
 }
 
+/// By `NAME`, or `NAMESPACE/NAME` elsewhere than in `default`.
 fn get(kube: &Kube, kind: &str, name: &str) -> Option<Value> {
-    let json = kube.kubectl(&["get", kind, name, "-n", "default", "-o", "json"]).ok()?;
+    let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
+    let json = kube.kubectl(&["get", kind, name, "-n", namespace, "-o", "json"]).ok()?;
     Some(serde_json::from_str(&json).unwrap())
 }
 
@@ -75,6 +82,25 @@ async fn until(kube: &Kube, controller: &Process, kind: &str, name: &str, good: 
             Some(object) if good(&object) => return object,
             other => assert!(Instant::now() < end, "{kind} {name} is {other:#?}\n{}", controller.log()),
         }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// A condition of an object; `Null` while it has none of the type.
+fn condition(object: &Value, kind: &str) -> Value {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().find(|one| one["type"] == kind).cloned().unwrap_or_default()
+}
+
+/// Waits until kubectl prints a text.
+async fn until_printed(kube: &Kube, arguments: &[&str], text: &str) -> String {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let printed = kube.kubectl(arguments).unwrap();
+        if printed.contains(text) {
+            return printed;
+        }
+        assert!(Instant::now() < end, "no {text:?} in {printed}");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
@@ -105,9 +131,23 @@ async fn gateways_get_fleets_whether_they_are_old_new_or_made_again() {
 
     // A name that somebody else has is told and left alone.
     until(&kube, &controller, "deployment", "portolan-taken", |_| true).await;
-    controller.wait_for_log("the Secret portolan-taken is not Portolan's", PATIENCE).await.unwrap();
+    controller.wait_for_log("the Secret default/portolan-taken is not Portolan's", PATIENCE).await.unwrap();
+    until(&kube, &controller, "gateway", "taken", |gateway| {
+        let programmed = condition(gateway, "Programmed");
+        programmed["reason"] == "NoResources"
+            && programmed["message"].as_str().unwrap().contains("the Secret default/portolan-taken is not Portolan's")
+    })
+    .await;
     let foreign = get(&kube, "secret", "portolan-taken").unwrap();
     assert_eq!(foreign["data"].as_object().unwrap().len(), 1, "{foreign}");
+    let described = until_printed(&kube, &["describe", "gateway", "taken"], "NoResources  ").await;
+    let told = described.lines().any(|line| line.contains("Warning") && line.contains("portolan-taken"));
+    assert!(told, "{described}");
+    kube.kubectl(&["delete", "secret", "portolan-taken"]).unwrap();
+    until(&kube, &controller, "gateway", "taken", |gateway| {
+        condition(gateway, "Programmed")["reason"] == "AddressNotAssigned"
+    })
+    .await;
 
     // Another Gateway under the name of one that was deleted: its fleet is another.
     kube.kubectl(&["delete", "gateway", "web", "-n", "default", "--wait=false"]).unwrap();
@@ -120,6 +160,14 @@ async fn gateways_get_fleets_whether_they_are_old_new_or_made_again() {
         })
         .await;
     }
+
+    // The class stays while it is used.
+    let held = |class: &Value| class["metadata"]["finalizers"].to_string().contains("gateway-exists-finalizer");
+    until(&kube, &controller, "gatewayclass", "portolan", held).await;
+    kube.kubectl(&["delete", "gatewayclass", "portolan", "--wait=false"]).unwrap();
+    assert!(get(&kube, "gatewayclass", "portolan").is_some());
+    kube.kubectl(&["delete", "gateway", "web", "taken"]).unwrap();
+    kube.kubectl(&["wait", "--for=delete", "gatewayclass/portolan", "--timeout=60s"]).unwrap();
 
     let status = controller.terminate(PATIENCE).await.unwrap();
     assert!(status.success(), "{status}\n{}", controller.log());

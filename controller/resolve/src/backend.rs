@@ -17,7 +17,7 @@ pub fn view(world: &dyn World, id: &BackendId) -> BackendView {
         _ => world.backend(&id.name).map(|backend| of_backend(&backend)),
     };
     let Some((view, port_name)) = found else {
-        return BackendView::NotFound(format!("{target} does not exist").into());
+        return BackendView::NotFound(format!("{target} does not exist; create it, or correct the reference").into());
     };
     if !matches!(view, BackendView::Found { .. }) {
         return view;
@@ -79,7 +79,9 @@ fn of_service(service: &Service, port: u16) -> (BackendView, Option<Name>) {
         if service.external_name.is_some() && service.ports.is_empty() {
             return (found_with(UpstreamProtocol::Http1), None);
         }
-        return (BackendView::NotFound(format!("Service {name} has no port {port}").into()), None);
+        let ports: Vec<String> = service.ports.iter().map(|port| port.port.to_string()).collect();
+        let has = if ports.is_empty() { "it has none".to_owned() } else { format!("it has {}", ports.join(", ")) };
+        return (BackendView::NotFound(format!("Service {name} has no port {port}; {has}").into()), None);
     };
     if found.protocol != TransportProtocol::Tcp {
         let message = format!("Port {port} of Service {name} is not a TCP port");

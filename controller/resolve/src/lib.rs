@@ -25,6 +25,7 @@ pub mod gateway;
 mod headers;
 pub mod host;
 pub mod hostname;
+mod installation;
 pub mod listener;
 mod namespaces;
 pub mod parent;

@@ -26,16 +26,17 @@ pub(crate) fn granted(world: &dyn World, from: Kind, namespace: &Name, target: K
 /// What to tell whoever wrote a reference that is not granted.
 pub(crate) fn not_granted(from: Kind, namespace: &Name, target: Kind, name: &NamespacedName) -> String {
     format!(
-        "{target} {name} is in another namespace and no ReferenceGrant in {} allows a {from} of {namespace} to refer to it",
+        "{target} {name} is in another namespace, and no ReferenceGrant in {} allows {from}s of {namespace} to refer to it; create one there",
         name.namespace
     )
 }
 
 /// The kind that a reference names, with its group.
 pub(crate) fn kind_of(reference: &ObjectRef) -> String {
-    if reference.group.is_empty() {
-        reference.kind.to_string()
-    } else {
-        format!("{}.{}", reference.kind, reference.group)
-    }
+    kind(&reference.group, &reference.kind)
+}
+
+/// A kind with its group.
+pub(crate) fn kind(group: &str, kind: &str) -> String {
+    if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") }
 }

@@ -7,7 +7,9 @@ use portolan_model::ir::{Binding, GatewayView, ListenerStatus, ListenerView, Par
 use portolan_model::objects::{Object, ParentRef};
 use portolan_model::{CONTROLLER_NAME, Condition, ConditionType, Kind, Name, NamespacedName, ObjectKey, Reason};
 
-use crate::{FleetState, PortRefusal, Refusal, RefusedPlace, World, features, gateway as gateways, parent, remedy};
+use crate::{
+    FleetState, PortRefusal, Refusal, RefusedPlace, World, features, gateway as gateways, installation, parent, remedy,
+};
 
 /// The status of a GatewayClass; `None` where it is absent or another controller's.
 pub fn gateway_class(world: &dyn World, name: &Name) -> Option<Status> {
@@ -15,16 +17,20 @@ pub fn gateway_class(world: &dyn World, name: &Name) -> Option<Status> {
     if &*class.controller_name != CONTROLLER_NAME {
         return None;
     }
+    let installed = world.installed();
     let accepted = match gateways::class_problem(world, &class) {
-        None => match gateways::class_note(world, &class) {
-            None => Condition::new(ConditionType::Accepted, true, Reason::Accepted, "Accepted"),
-            Some(note) => Condition::new(ConditionType::Accepted, true, Reason::Accepted, format!("Accepted. {note}"))
-                .with_attention(true),
-        },
+        None => {
+            let unreadable = installed.as_deref().and_then(installation::unreadable);
+            let notes: Vec<String> = gateways::class_note(world, &class).into_iter().chain(unreadable).collect();
+            let message = notes.iter().fold(String::from("Accepted"), |message, note| format!("{message}. {note}"));
+            Condition::new(ConditionType::Accepted, true, Reason::Accepted, message).with_attention(!notes.is_empty())
+        }
         Some(problem) => Condition::new(ConditionType::Accepted, false, Reason::InvalidParameters, problem),
     };
-    let supported_features = features::supported().map(Name::from).collect();
-    Some(Status::GatewayClass { conditions: vec![accepted], supported_features })
+    let supported_features = features::claimed(installed.as_deref()).map(Name::from).collect();
+    let mut conditions = vec![accepted];
+    conditions.extend(installed.as_deref().map(installation::supported_version));
+    Some(Status::GatewayClass { conditions, supported_features })
 }
 
 /// The status of a Gateway; `None` where Portolan does not serve it.
@@ -154,30 +160,40 @@ struct Fleet<'a> {
     binding: Option<Arc<Binding>>,
     state: FleetState,
     refused: Vec<PortRefusal>,
+    problems: Arc<[Name]>,
 }
 
 impl<'a> Fleet<'a> {
     fn of(world: &'a dyn World, gateway: &GatewayView) -> Self {
         let (binding, state) = (world.binding(&gateway.name), world.fleet_state(&gateway.name));
-        Self { world, binding, state, refused: world.port_refusals(&gateway.name) }
+        let (refused, problems) = (world.port_refusals(&gateway.name), world.fleet_problems(&gateway.name));
+        Self { world, binding, state, refused, problems }
     }
 
     /// Why nothing is programmed yet, whichever listener it is.
     fn pending(&self) -> Option<(Reason, String)> {
-        let unassigned =
-            || Some((Reason::AddressNotAssigned, "No address has been assigned to the Gateway yet".into()));
-        let Some(binding) = &self.binding else { return unassigned() };
-        if !binding.unusable.is_empty() {
-            let reasons: Vec<String> =
-                binding.unusable.iter().map(|(address, reason)| format!("{address} ({reason})")).collect();
-            let message = format!("spec.addresses cannot be used: {}; change or remove them", reasons.join(", "));
-            return Some((Reason::AddressNotUsable, message));
-        }
-        if binding.status.is_empty() {
-            return unassigned();
-        }
-        (!self.state.programmed)
-            .then(|| (Reason::Pending, "No proxy has acknowledged the configuration of the Gateway yet".into()))
+        let unassigned = || (Reason::AddressNotAssigned, "No address has been assigned to the Gateway yet".into());
+        let waiting = match &self.binding {
+            None => unassigned(),
+            Some(binding) if !binding.unusable.is_empty() => {
+                let reasons: Vec<String> =
+                    binding.unusable.iter().map(|(address, reason)| format!("{address} ({reason})")).collect();
+                let message = format!("spec.addresses cannot be used: {}; change or remove them", reasons.join(", "));
+                return Some((Reason::AddressNotUsable, message));
+            }
+            Some(binding) if binding.status.is_empty() => unassigned(),
+            Some(_) if self.state.programmed => return None,
+            Some(_) => (Reason::Pending, "No proxy has acknowledged the configuration of the Gateway yet".into()),
+        };
+        // "insufficient infrastructure resources are available" (GatewayReasonNoResources): nothing will come by waiting.
+        Some(self.problems().map_or(waiting, |problems| (Reason::NoResources, problems)))
+    }
+
+    /// What of the fleet could not be made as it should be, whether it serves or not.
+    fn problems(&self) -> Option<String> {
+        let problems: Vec<String> = self.problems.iter().map(ToString::to_string).collect();
+        (!problems.is_empty())
+            .then(|| format!("The Gateway's proxies cannot be made as they should be: {}", listed(problems)))
     }
 
     /// Why nothing listens for a port whatever proxies say.
@@ -218,7 +234,14 @@ fn programmed(gateway: &GatewayView, own: &ObjectKey, fleet: &Fleet<'_>) -> Cond
         is_false(&listener.conditions, ConditionType::Programmed) || fleet.out_of_range(listener.port).is_some()
     };
     if listeners().all(|listener| is_closed(listener)) {
-        return condition(false, Reason::Invalid, "No listener can be served".into());
+        let why = listeners().filter_map(|listener| {
+            let message = fleet.out_of_range(listener.port).or_else(|| {
+                let programmed = listener.conditions.iter().find(|it| it.kind == ConditionType::Programmed);
+                programmed.map(|it| it.message.to_string())
+            });
+            Some(format!("{} ({})", listener.id.name, message?))
+        });
+        return condition(false, Reason::Invalid, format!("No listener can be served: {}", listed(why.collect())));
     }
     if let Some((reason, message)) = fleet.pending() {
         return condition(false, reason, message);
@@ -233,7 +256,10 @@ fn programmed(gateway: &GatewayView, own: &ObjectKey, fleet: &Fleet<'_>) -> Cond
     } else if all_refused {
         condition(false, Reason::Invalid, "Envoy refused the certificates of every listener".into())
     } else {
-        condition(true, Reason::Programmed, "A proxy has acknowledged the configuration".into())
+        // A fleet that serves goes on serving: `Programmed` stays True.
+        let problems = fleet.problems();
+        let message = std::iter::once("A proxy has acknowledged the configuration").chain(problems.as_deref());
+        condition(true, Reason::Programmed, message.collect::<Vec<_>>().join(". ")).with_attention(problems.is_some())
     }
 }
 

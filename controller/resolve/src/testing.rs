@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use portolan_model::ir::{
-    BackendId, BackendView, Binding, ClusterKey, GatewayView, HostEntry, ListenerId, ParentView, RouteView, TableId,
+    BackendId, BackendView, Binding, ClusterKey, GatewayView, HostEntry, Installed, ListenerId, ParentView, RouteView,
+    TableId,
 };
 use portolan_model::objects::{
     Backend, BackendTlsPolicy, EndpointSlice, EnvoyProxy, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant,
@@ -29,6 +30,8 @@ pub struct TestWorld {
     pub refused_clusters: BTreeMap<ClusterKey, Arc<str>>,
     pub refused_secrets: BTreeMap<NamespacedName, Arc<str>>,
     pub refused_ports: BTreeMap<NamespacedName, Vec<PortRefusal>>,
+    pub installed: Option<Arc<Installed>>,
+    pub fleet_problems: BTreeMap<NamespacedName, Arc<[Name]>>,
     gateways: RefCell<BTreeMap<NamespacedName, Option<Arc<GatewayView>>>>,
     routes: RefCell<BTreeMap<ObjectKey, Option<Arc<RouteView>>>>,
     hosts: RefCell<Option<Hosts>>,
@@ -192,6 +195,14 @@ impl World for TestWorld {
     fn binding(&self, gateway: &NamespacedName) -> Option<Arc<Binding>> {
         let bound = || Binding { status: vec![("IPAddress".into(), "192.0.2.7".into())], ..Binding::default() };
         self.bindings.get(gateway).cloned().unwrap_or_else(|| Some(bound())).map(Arc::new)
+    }
+
+    fn installed(&self) -> Option<Arc<Installed>> {
+        self.installed.clone()
+    }
+
+    fn fleet_problems(&self, gateway: &NamespacedName) -> Arc<[Name]> {
+        self.fleet_problems.get(gateway).cloned().unwrap_or_default()
     }
 
     fn has_come(&self, instant: i64) -> bool {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use portolan_model::ir::{
-    BackendId, BackendView, Binding, ClusterKey, GatewayView, HostEntry, ParentView, RouteView, TableId,
+    BackendId, BackendView, Binding, ClusterKey, GatewayView, HostEntry, Installed, ParentView, RouteView, TableId,
 };
 use portolan_model::objects::{
     Backend, BackendTlsPolicy, EndpointSlice, EnvoyProxy, Gateway, GatewayClass, ListenerSet, Object, ReferenceGrant,
@@ -32,6 +32,11 @@ pub trait World {
     fn backend_tls_policy(&self, name: &NamespacedName) -> Option<Arc<BackendTlsPolicy>>;
     /// Where the proxies of a Gateway listen, once that is decided
     fn binding(&self, gateway: &NamespacedName) -> Option<Arc<Binding>>;
+
+    /// What the API server has of the kinds that are read; `None`: there is no API server
+    fn installed(&self) -> Option<Arc<Installed>>;
+    /// What of a Gateway's fleet could not be made as it should be, in sentences without a full stop
+    fn fleet_problems(&self, gateway: &NamespacedName) -> Arc<[Name]>;
 
     /// Whether it is this instant (in seconds since the epoch) or later. The only way to learn of the time: what does not ask about an
     /// instant is not computed again when it comes

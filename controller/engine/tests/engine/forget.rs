@@ -29,6 +29,8 @@ const KINDS: &[ReadKind] = &[
     ReadKind::PoliciesFor,
     ReadKind::Binding,
     ReadKind::Fleet,
+    ReadKind::Problems,
+    ReadKind::Installed,
     ReadKind::GatewayView,
     ReadKind::ParentView,
     ReadKind::BackendView,

@@ -207,7 +207,11 @@ fn a_change_of_a_route_leaves_all_listeners_alone() {
                                 Kind::Service | Kind::EndpointSlice | Kind::Backend | Kind::BackendTLSPolicy
                             )
                     }
-                    Event::Refused(_) | Event::Taken { .. } | Event::Fleet { .. } => true,
+                    Event::Refused(_)
+                    | Event::Taken { .. }
+                    | Event::Fleet { .. }
+                    | Event::Problems { .. }
+                    | Event::Installed(_) => true,
                     Event::Binding { .. } | Event::Time(_) => false,
                 };
                 let before = listeners(&engine);

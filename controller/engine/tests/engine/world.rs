@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use portolan_engine::{Engine, Event, Options, Refused};
-use portolan_model::ir::Binding;
+use portolan_model::ir::{Binding, Installed};
 use portolan_model::objects::*;
 use portolan_model::{CONTROLLER_NAME, GATEWAY_GROUP, Kind, Name, NamespacedName, ObjectKey};
 use portolan_proto::{Content, Part, ResourceKey, ResourceType};
@@ -460,7 +460,7 @@ const KINDS: &[(Kind, usize, Build)] = &[
 ];
 
 /// What is not an object but takes part: bindings, what proxies said, what Envoy refused, the time.
-const OTHERS: usize = 3 + 3 + 3 + 12;
+const OTHERS: usize = 3 + 3 + 3 + 3 + 1 + 12;
 
 /// The number of slots that an edit can name.
 pub fn slots() -> usize {
@@ -474,6 +474,8 @@ pub struct World {
     pub objects: BTreeMap<ObjectKey, Object>,
     pub bindings: BTreeMap<NamespacedName, Binding>,
     pub fleets: BTreeMap<NamespacedName, FleetState>,
+    pub problems: BTreeMap<NamespacedName, Vec<Name>>,
+    pub installed: Option<Arc<Installed>>,
     pub refused: BTreeSet<Refused>,
 }
 
@@ -484,6 +486,8 @@ impl Default for World {
             objects: BTreeMap::new(),
             bindings: BTreeMap::new(),
             fleets: BTreeMap::new(),
+            problems: BTreeMap::new(),
+            installed: None,
             refused: BTreeSet::new(),
         }
     }
@@ -542,7 +546,19 @@ impl World {
                 self.now = times[choices.pick(times.len())];
                 Some(Event::Time(self.now))
             }
-            9 => {
+            9..12 => {
+                let problems: Vec<Name> =
+                    (0..choices.pick(3)).map(|number| name(&format!("problem {number}"))).collect();
+                self.problems.insert(gateway(), problems.clone());
+                Some(Event::Problems { gateway: gateway(), problems })
+            }
+            12 => {
+                let absent = [Kind::HTTPRoute, Kind::ListenerSet].into_iter().filter(|_| choices.chance(2)).collect();
+                let installed = Arc::new(Installed { absent, ..Installed::default() });
+                self.installed = Some(Arc::clone(&installed));
+                Some(Event::Installed(installed))
+            }
+            13 => {
                 let listener = ResourceKey::new(ResourceType::Listener, choices.one(&["http/80", "https/443"]));
                 Some(Event::Taken { gateway: gateway(), listener })
             }
@@ -577,8 +593,20 @@ impl World {
             .map(|(gateway, binding)| Event::Binding { gateway: gateway.clone(), binding: Some(binding.clone()) });
         let fleets =
             self.fleets.iter().map(|(gateway, state)| Event::Fleet { gateway: gateway.clone(), state: state.clone() });
+        let problems = self
+            .problems
+            .iter()
+            .map(|(gateway, problems)| Event::Problems { gateway: gateway.clone(), problems: problems.clone() });
+        let installed = self.installed.iter().cloned().map(Event::Installed);
         let refused = self.refused.iter().cloned().map(Event::Refused);
-        objects.chain(bindings).chain(fleets).chain(refused).chain([Event::Time(self.now)]).collect()
+        objects
+            .chain(bindings)
+            .chain(fleets)
+            .chain(problems)
+            .chain(installed)
+            .chain(refused)
+            .chain([Event::Time(self.now)])
+            .collect()
     }
 
     /// A fresh engine in this world.

@@ -161,6 +161,26 @@ fn only_its_own_parameters_roll_a_fleet() {
     assert_eq!((pods(&more), &find(&more, "Deployment")["spec"]["replicas"]), (pods(&first), &json!(4)));
 }
 
+/// A fleet stays with the revision of its template only if that is rendered as it was, byte for byte: by its digest the next Portolan knows it.
+#[test]
+fn what_a_revision_renders_never_changes() {
+    let everything = FleetIntent { class_parameters: Some(proxy(EVERYTHING)), ..plain() };
+    let digest = |intent: &FleetIntent| {
+        let made = make(intent, &platform(), None);
+        let annotations = find(&made, "Deployment")["metadata"]["annotations"].clone();
+        let text = |name: &str| annotations[name].as_str().unwrap().to_owned();
+        let template: Value = serde_json::from_str(&text(template::TEMPLATE)).unwrap();
+        (template["revision"].as_u64().unwrap(), text(template::DIGEST))
+    };
+    let rendered = [digest(&plain()), digest(&everything)];
+    let rendered = rendered.map(|(revision, digest)| format!("{revision} {digest}\n")).concat();
+    assert_eq!(
+        rendered,
+        include_str!("../../testdata/revisions.txt"),
+        "fleets that run would restart at an upgrade: raise REVISION, and go on rendering the older one"
+    );
+}
+
 #[test]
 fn a_bootstrap_that_is_none_is_left_out_and_told() {
     let spec = "bootstrap: {type: Merge, value: 'no_such_field: 1'}";

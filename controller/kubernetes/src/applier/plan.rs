@@ -15,6 +15,9 @@ pub const APPLIED: &str = "portolan.dev/applied";
 /// So often somebody may change an object before it is applied again at longer and longer intervals only.
 const QUICK_REASSERTIONS: u32 = 5;
 
+/// What fails so often in a row is told. The second time comes a second after the first.
+const TELLS: u32 = 2;
+
 /// UID of a Gateway or GatewayClass.
 pub type Uid = Arc<str>;
 
@@ -286,10 +289,11 @@ impl Plan {
         owner.problems = problems;
     }
 
-    /// What could not be done, by owner.
+    /// What could not be done, by owner. Not what may only have been a hitch: it is tried again first.
     #[must_use]
     pub fn problems(&self) -> BTreeMap<Uid, Vec<Problem>> {
-        let with_problems = self.owners.iter().filter(|(_, owner)| !owner.problems.is_empty());
+        let is_told = |owner: &Owner| !owner.problems.is_empty() && owner.failures >= TELLS;
+        let with_problems = self.owners.iter().filter(|(_, owner)| is_told(owner));
         with_problems.map(|(uid, owner)| (Arc::clone(uid), owner.problems.clone())).collect()
     }
 }

@@ -65,6 +65,8 @@ pub(super) struct Driver {
     standings: Standings,
     /// The kinds that have a CRD; `None`: not known
     bundles: Option<BTreeMap<Kind, Option<Bundle>>>,
+    /// Whether they have been listed, or cannot be
+    has_heard_of_crds: bool,
     /// What is to be told after the batch that is being made
     notices: VecDeque<Notice>,
     /// Whether it has been told that what is followed has been read
@@ -93,6 +95,7 @@ impl Driver {
             following: Arc::default(),
             standings: Standings::default(),
             bundles: None,
+            has_heard_of_crds: false,
             notices: VecDeque::new(),
             told_followed: true,
             discover_at: tokio::time::Instant::now(),
@@ -203,7 +206,8 @@ impl Driver {
         for (kind, state) in self.standings.news() {
             self.notices.push_back(Notice::Kind { kind, state });
         }
-        if self.standings.becomes_synced() {
+        // What is installed decides what is claimed: the world is not whole without.
+        if self.has_heard_of_crds && self.standings.becomes_synced() {
             self.notices.push_back(Notice::Synced);
             self.ingest.confirm();
         }
@@ -227,7 +231,11 @@ impl Driver {
     fn hear_of_crds(&mut self, heard: Heard<(Kind, Option<Bundle>)>) {
         let before = self.bundles.clone();
         match heard {
-            Heard::Listing | Heard::Alive | Heard::Broken(_) => return,
+            Heard::Listing | Heard::Alive => return,
+            Heard::Broken(_) => {
+                self.has_heard_of_crds = true;
+                return;
+            }
             Heard::Listed(all, _) => self.bundles = Some(all.into_iter().collect()),
             Heard::Applied((kind, bundle)) => {
                 self.bundles.get_or_insert_default().insert(kind, bundle);
@@ -236,10 +244,17 @@ impl Driver {
                 self.bundles.get_or_insert_default().remove(&kind);
             }
         }
+        self.has_heard_of_crds = true;
         self.look_again();
         if before != self.bundles {
-            let of_release = |(kind, bundle): (&Kind, &Option<Bundle>)| Some((*kind, bundle.clone()?));
-            self.notices.push_back(Notice::Bundles(self.bundles.iter().flatten().filter_map(of_release).collect()));
+            let own = |(kind, _): &(&Kind, &Option<Bundle>)| kind.group() == GATEWAY_GROUP;
+            let bundles = self.bundles.iter().flatten().filter(own).map(|(kind, bundle)| (*kind, bundle.clone()));
+            let bundles = Notice::Bundles(bundles.collect());
+            // All CRDs of a release come at once.
+            match self.notices.back_mut() {
+                Some(last @ Notice::Bundles(_)) => *last = bundles,
+                _ => self.notices.push_back(bundles),
+            }
         }
     }
 

@@ -16,7 +16,7 @@ pub struct Watcher {
     pub watches: Watches,
     pub objects: BTreeMap<ObjectKey, Observed>,
     pub kinds: BTreeMap<Kind, KindState>,
-    pub bundles: BTreeMap<Kind, Bundle>,
+    pub bundles: BTreeMap<Kind, Option<Bundle>>,
     pub synced: bool,
     /// Every batch in its order: what it said about each key (the uid)
     pub batches: Vec<BTreeMap<ObjectKey, Option<String>>>,

@@ -38,9 +38,9 @@ async fn everything_is_listed_and_then_followed() {
     assert!(watcher.has(Kind::HTTPRoute, "default/a") && watcher.has(Kind::Namespace, "kube-system"));
     assert_eq!(watcher.kinds[&Kind::TCPRoute], KindState::Served("v1".into()));
     assert_eq!(watcher.kinds[&Kind::Backend], KindState::Absent);
-    watcher.until(|watcher| !watcher.bundles.is_empty()).await;
-    assert_eq!(&*watcher.bundles[&Kind::Gateway].version, portolan_testkit::kube::GATEWAY_API);
-    assert_eq!(&*watcher.bundles[&Kind::Gateway].channel, "experimental");
+    let bundle = watcher.bundles[&Kind::Gateway].clone().expect("known before all is synced");
+    assert_eq!((&*bundle.version, &*bundle.channel), (portolan_testkit::kube::GATEWAY_API, "experimental"));
+    assert!(!watcher.bundles.contains_key(&Kind::Backend), "the Gateway API's alone");
 
     let first = watcher.objects[&key(Kind::HTTPRoute, "default/a")].meta.clone();
     kube.apply(&route("a", "s2")).unwrap();

@@ -11,6 +11,7 @@
 mod backend;
 mod gateway;
 mod host;
+mod installed;
 mod render;
 mod route;
 mod status;
@@ -24,6 +25,7 @@ pub use gateway::{
     ParentView, SecretPlan, SecretState, TableId,
 };
 pub use host::{HostEntry, HostPlan, MISDIRECTED, PlannedRoute};
+pub use installed::{Bundle, Installed};
 pub use render::{Element, ancestor_ref, parent_ref};
 pub use route::{
     Attachment, Forward, MirrorPlan, ParentOutcome, PathRewrite, PathSpec, Rank, RedirectPlan, RequestMatch,

@@ -45,6 +45,8 @@ pub struct Keeper {
     pub names: Vec<String>,
     pub lifetimes: Lifetimes,
     pub fleets: watch::Receiver<Arc<Fleets>>,
+    /// By the UID of its Gateway, why a fleet has no identity
+    pub problems: watch::Sender<BTreeMap<Arc<str>, String>>,
     /// Where the configuration of TLS goes
     pub config: watch::Sender<Option<Arc<ServerConfig>>>,
 }
@@ -96,11 +98,12 @@ impl Keeper {
         }
         if !self.leadership.holds() {
             done.fleets.clear();
+            self.problems.send_if_modified(|problems| !std::mem::take(problems).is_empty());
             return Ok(());
         }
         let fleets = Arc::clone(&self.fleets.borrow());
         done.fleets.retain(|uid, _| fleets.values().any(|(other, _)| other == uid));
-        let mut failure = None;
+        let (mut failure, mut problems) = (None, BTreeMap::new());
         for (gateway, (uid, intent)) in fleets.iter() {
             let is_done = |(before, again): &(String, i64)| *before == trusted && now < *again;
             if done.fleets.get(uid).is_some_and(is_done) {
@@ -108,9 +111,17 @@ impl Keeper {
             }
             match self.identity(ManagedFleet { gateway, uid, intent }, &all, now).await {
                 Ok(()) => _ = done.fleets.insert(Arc::clone(uid), (trusted.clone(), now + LOOK_AT_FLEET)),
-                Err(error) => failure = Some(error.context(format!("the identity of Gateway {gateway}"))),
+                Err(error) => {
+                    problems.insert(Arc::clone(uid), format!("{error:#}"));
+                    failure = Some(error.context(format!("the identity of Gateway {gateway}")));
+                }
             }
         }
+        self.problems.send_if_modified(|before| {
+            let differs = *before != problems;
+            *before = problems;
+            differs
+        });
         failure.map_or(Ok(()), Err)
     }
 
@@ -142,7 +153,10 @@ impl Keeper {
         let existing = api.get_opt(&name).await?.map(serde_json::to_value).transpose()?;
         let label = |secret: &Value| secret.pointer("/metadata/labels/app.kubernetes.io~1managed-by").cloned();
         if existing.as_ref().is_some_and(|secret| label(secret) != Some(Value::from("portolan"))) {
-            anyhow::bail!("the Secret {name} is not Portolan's; rename it, for the proxies need this name");
+            anyhow::bail!(
+                "the Secret {}/{name} is not Portolan's; rename it, for the proxies need this name",
+                fleet.gateway.namespace
+            );
         }
         let mut new_key = || rcgen::KeyPair::generate();
         let wanted: Option<Value> = identity_secret(fleet, existing.as_ref(), all, now, self.lifetimes, &mut new_key)?;

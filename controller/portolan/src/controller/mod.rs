@@ -7,13 +7,16 @@
 //! ```
 
 mod admin;
+mod classes;
 mod connections;
 mod cut_off;
+mod installation;
 mod keeper;
 mod own;
 mod pilot;
+mod troubles;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -98,6 +101,8 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     };
     let (keeping, fleets) = tokio::sync::watch::channel(Arc::default());
     let (config, configured) = tokio::sync::watch::channel(None);
+    let (unkept, without_identity) = tokio::sync::watch::channel(BTreeMap::new());
+    let (holding, classes) = tokio::sync::watch::channel(Arc::default());
     let keeper = Keeper {
         client: client.clone(),
         leadership: leadership.clone(),
@@ -105,6 +110,7 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
         names: vec![platform.server_name.clone()],
         lifetimes: Lifetimes::default().bounded(),
         fleets,
+        problems: unkept,
         config,
     };
     tasks.spawn(keeper.run());
@@ -118,6 +124,7 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
         progress,
         times,
         keeping,
+        holding,
         reporting,
         unlisted: own::KINDS.iter().flat_map(|made| places.iter().map(|place| (made.kind, place.clone()))).collect(),
         ipv6,
@@ -158,9 +165,16 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
             }
         }
     });
+    let told = messages.clone();
+    tasks.spawn(troubles::follow(manifests.problems(), without_identity, move |troubles| {
+        told.send(Message::Troubles(troubles)).is_ok()
+    }));
+    tasks.spawn(classes::hold(client.clone(), leadership.clone(), classes));
+    let (events, telling) = events(client.clone(), &options.pod);
+    tasks.spawn(telling);
     let applying = ApplierOptions { namespaces: options.watch_namespaces.clone(), ..ApplierOptions::default() };
     tasks.spawn(manifests.apply(client.clone(), leadership.clone(), applying));
-    tasks.spawn(statuses.write(client.clone(), leadership, events::EventSink::default(), StatusOptions::default()));
+    tasks.spawn(statuses.write(client.clone(), leadership, events, StatusOptions::default()));
     let incoming = connections::connections(listener, configured, lasting);
     let (close, closing) = tokio::sync::oneshot::channel::<()>();
     let identify = |peer: &connections::Peer| {

@@ -6,19 +6,23 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use portolan_engine::{Engine, Event, Options};
-use portolan_fleet::{Fleet, Heard, ManagedFleet, Platform, binding, gateway_of, resource_name};
+use portolan_fleet::{Fleet, Heard, ManagedFleet, Platform, binding, gateway_of, resource_name, troubles};
 use portolan_kubernetes::report::{Own, Report};
 use portolan_kubernetes::status::says_programmed;
 use portolan_kubernetes::watch::{Following, Found, Place};
 use portolan_kubernetes::{KindState, Manifests, Meta, Notice, Observed, Statuses};
 use portolan_model::ir::Status;
-use portolan_model::{Kind, NamespacedName, ObjectKey};
+use portolan_model::objects::Object;
+use portolan_model::{CONTROLLER_NAME, Kind, Name, NamespacedName, ObjectKey};
 use portolan_resolve::World as _;
 use portolan_xds::{FleetName, Server, Transition};
 use serde_json::Value;
 use tokio::sync::watch;
 
+use super::classes::Classes;
+use super::installation::Installation;
 use super::keeper::Fleets;
+use super::troubles::Troubles;
 use crate::load::seconds;
 use crate::run::metrics::Times;
 
@@ -30,6 +34,8 @@ pub enum Message {
     Own(Found),
     /// A proxy said something
     Transition(Transition),
+    /// What of fleets could not be made
+    Troubles(Troubles),
     /// What the other replicas know, by pod
     Reports(BTreeMap<Arc<str>, Report>),
     /// Whether this replica is cut off from the API server. After everything that it has heard before
@@ -46,6 +52,9 @@ pub struct Progress {
 
 /// The longest that the pilot sleeps. It waits for instants of the clock on the wall, which somebody may set meanwhile.
 const LOOK_AT_CLOCK: Duration = Duration::from_mins(1);
+
+/// So long statuses wait for the whole world. Where it cannot be read, classes then say so.
+const LISTING: Duration = Duration::from_secs(10);
 
 /// What decides which Secrets listeners name, and may.
 const NAMES_SECRETS: [Kind; 5] =
@@ -80,13 +89,23 @@ pub struct Pilot {
     served: BTreeMap<NamespacedName, FleetName>,
     /// Gateways by the name of what is made for them
     fleets: BTreeMap<NamespacedName, NamespacedName>,
+    /// Portolan's classes, and whoever keeps those that are used
+    classes: BTreeMap<ObjectKey, Meta>,
+    holding: watch::Sender<Arc<Classes>>,
+    installation: Installation,
+    troubles: Troubles,
+    /// What of a fleet's parameters could not be done
+    unmade: BTreeMap<NamespacedName, Vec<String>>,
     ipv6: bool,
+    started: Instant,
     listed: bool,
     /// What is to be followed one by one, and what of that has been read
     following_wanted: Arc<BTreeSet<ObjectKey>>,
     followed: Arc<BTreeSet<ObjectKey>>,
     /// The whole world is known; stays true
     is_open: bool,
+    /// Statuses of a world that has not been read whole
+    held: (BTreeMap<ObjectKey, Option<Meta>>, BTreeMap<ObjectKey, Option<Status>>),
 }
 
 /// What the pilot speaks to.
@@ -99,6 +118,7 @@ pub struct Around {
     pub progress: watch::Sender<Progress>,
     pub times: Times,
     pub keeping: watch::Sender<Arc<Fleets>>,
+    pub holding: watch::Sender<Arc<Classes>>,
     pub reporting: watch::Sender<Report>,
     /// What there is to list of what Portolan has made
     pub unlisted: BTreeSet<(&'static str, Place)>,
@@ -117,6 +137,7 @@ impl Pilot {
             progress,
             times,
             keeping,
+            holding,
             reporting,
             unlisted,
             ipv6,
@@ -141,11 +162,18 @@ impl Pilot {
             served: BTreeMap::new(),
             unlisted,
             fleets: BTreeMap::new(),
+            classes: BTreeMap::new(),
+            holding,
+            installation: Installation::default(),
+            troubles: Troubles::new(),
+            unmade: BTreeMap::new(),
             ipv6,
+            started: Instant::now(),
             listed: false,
             following_wanted: Arc::default(),
             followed: Arc::default(),
             is_open: false,
+            held: Default::default(),
         }
     }
 
@@ -162,9 +190,14 @@ impl Pilot {
 
     /// How long the time alone changes nothing.
     fn until_due(&self) -> Duration {
-        let Some(due) = self.engine.due() else { return LOOK_AT_CLOCK };
-        let due = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(due).unwrap_or(0));
-        due.duration_since(SystemTime::now()).unwrap_or_default().min(LOOK_AT_CLOCK)
+        let now = Instant::now();
+        let by_clock = self.engine.due().map(|due| {
+            let due = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(due).unwrap_or(0));
+            due.duration_since(SystemTime::now()).unwrap_or_default()
+        });
+        let late = (!self.is_open && !self.is_late()).then(|| (self.started + LISTING).saturating_duration_since(now));
+        let dues = [by_clock, late, self.installation.until_due(now)];
+        dues.into_iter().flatten().fold(LOOK_AT_CLOCK, Duration::min)
     }
 
     fn take(&mut self, message: Message) {
@@ -174,17 +207,30 @@ impl Pilot {
                 self.changes(changes);
             }
             Message::Notice(Notice::Kind { kind, state }) => {
+                self.installation.kind(kind, state.clone(), Instant::now());
                 self.progress.send_modify(|progress| _ = progress.kinds.insert(kind, state));
+                self.advance(Vec::new(), BTreeMap::new());
+            }
+            Message::Notice(Notice::Bundles(crds)) => {
+                self.installation.crds(crds);
+                self.advance(Vec::new(), BTreeMap::new());
             }
             Message::Notice(Notice::Synced) => {
                 self.listed = true;
+                // Classes tell what is installed.
+                self.advance(Vec::new(), BTreeMap::new());
                 self.open();
             }
             Message::Notice(Notice::Followed(keys)) => {
                 self.followed = keys;
                 self.open();
             }
-            Message::Notice(Notice::Bundles(_)) => {}
+            Message::Troubles(troubles) => {
+                self.troubles = troubles;
+                let gateways: Vec<NamespacedName> = self.fleets.values().cloned().collect();
+                let events = gateways.iter().map(|gateway| self.problems(gateway)).collect();
+                self.advance(events, BTreeMap::new());
+            }
             Message::Own(found) => self.found(found),
             Message::Transition(transition) => {
                 let gateway = gateway_of(fleet_of(&transition));
@@ -229,8 +275,10 @@ impl Pilot {
             let Some(before) = before.filter(|before| Some(before) != uid) else { continue };
             self.manifests.gone(&before);
             self.own_report.gone(&before);
+            self.unmade.remove(&key.name);
             // Perhaps another Gateway under its name: whose fleet is another, and has not said anything.
             gone.push(Event::Object { key: key.clone(), object: None });
+            gone.push(Event::Problems { gateway: key.name.clone(), problems: Vec::new() });
         }
         if !gone.is_empty() {
             self.advance(gone, BTreeMap::new());
@@ -253,6 +301,9 @@ impl Pilot {
         let start = Instant::now();
         let mut events = events;
         events.push(Event::Time(seconds(SystemTime::now())));
+        if self.tells_of_classes() {
+            events.push(Event::Installed(Arc::new(self.installation.installed(start))));
+        }
         let mut statuses: BTreeMap<ObjectKey, Option<Status>> = BTreeMap::new();
         // A binding is an answer to what Gateways ask for, and does not change what they ask for: the second round gives no third.
         let mut intents = false;
@@ -278,6 +329,7 @@ impl Pilot {
                 }
                 events.extend(self.bind(&gateway));
                 self.order(&gateway);
+                events.push(self.problems(&gateway));
             }
             statuses.extend(output.statuses);
         }
@@ -288,7 +340,69 @@ impl Pilot {
         if observed.keys().any(|key| NAMES_SECRETS.contains(&key.kind)) {
             self.follow();
         }
-        self.statuses.update(observed, statuses);
+        if observed.keys().any(|key| matches!(key.kind, Kind::GatewayClass | Kind::Gateway)) {
+            self.hold(&observed);
+        }
+        self.hand_over(observed, statuses);
+    }
+
+    /// Hands statuses to their writer: those of the whole world. What is made of a part of it would say that things are missing.
+    fn hand_over(
+        &mut self,
+        observed: BTreeMap<ObjectKey, Option<Meta>>,
+        statuses: BTreeMap<ObjectKey, Option<Status>>,
+    ) {
+        self.held.0.extend(observed);
+        self.held.1.extend(statuses);
+        if self.is_open || self.listed && self.is_late() {
+            let (observed, statuses) = std::mem::take(&mut self.held);
+            self.statuses.update(observed, statuses);
+        } else if self.tells_of_classes() {
+            let is_class = |key: &ObjectKey| key.kind == Kind::GatewayClass;
+            let observed: Vec<_> = self.held.0.extract_if(.., |key, _| is_class(key)).collect();
+            let statuses = self.held.1.extract_if(.., |key, _| is_class(key)).collect();
+            self.statuses.update(observed, statuses);
+        }
+    }
+
+    /// Whether it is known what is installed, or has been waited for long enough: classes say what cannot be read.
+    fn tells_of_classes(&self) -> bool {
+        self.listed || self.is_late()
+    }
+
+    fn is_late(&self) -> bool {
+        self.started.elapsed() >= LISTING
+    }
+
+    /// Hands over which classes are used.
+    fn hold(&mut self, observed: &BTreeMap<ObjectKey, Option<Meta>>) {
+        for (key, meta) in observed.iter().filter(|(key, _)| key.kind == Kind::GatewayClass) {
+            let is_own =
+                |class: &Object| matches!(class, Object::GatewayClass(it) if *it.controller_name == *CONTROLLER_NAME);
+            match meta {
+                Some(meta) if self.engine.object(key).is_some_and(is_own) => {
+                    self.classes.insert(key.clone(), meta.clone());
+                }
+                _ => _ = self.classes.remove(key),
+            }
+        }
+        let class_of =
+            |gateway: &NamespacedName| match self.engine.object(&ObjectKey::new(Kind::Gateway, gateway.clone())) {
+                Some(Object::Gateway(gateway)) => Some(Name::clone(&gateway.class)),
+                _ => None,
+            };
+        let used: BTreeSet<Name> = self.uids.keys().filter_map(class_of).collect();
+        let held = |(key, meta): (&ObjectKey, &Meta)| (key.clone(), (meta.clone(), used.contains(&key.name.name)));
+        self.holding.send_replace(Arc::new(self.classes.iter().map(held).collect()));
+    }
+
+    /// What of a Gateway's fleet could not be made as it should be, to the knowledge of this replica.
+    fn problems(&self, gateway: &NamespacedName) -> Event {
+        let told = self.uids.get(gateway).and_then(|uid| self.troubles.get(uid)).into_iter().flatten().cloned();
+        let unmade = self.unmade.get(gateway).into_iter().flatten().cloned();
+        let deployment = self.made("Deployment", gateway).map(|deployment| troubles(gateway, deployment));
+        let others = unmade.chain(deployment.into_iter().flatten()).map(Name::from);
+        Event::Problems { gateway: gateway.clone(), problems: told.chain(others).collect() }
     }
 
     /// The name under which the fleet of a Gateway is served.
@@ -346,6 +460,7 @@ impl Pilot {
             }
             // Whoever changed or deleted it, it is to be as it was.
             self.order(&gateway);
+            events.push(self.problems(&gateway));
         }
         if !events.is_empty() {
             self.advance(events, BTreeMap::new());
@@ -369,18 +484,23 @@ impl Pilot {
     }
 
     /// Has the fleet of a Gateway made as it should be.
-    fn order(&self, gateway: &NamespacedName) {
+    fn order(&mut self, gateway: &NamespacedName) {
         if !self.is_open {
             return;
         }
         let Some(uid) = self.uids.get(gateway) else { return };
-        let objects = self.engine.intent(gateway).map(|intent| {
+        let made = self.engine.intent(gateway).map(|intent| {
             let running = self.made("Deployment", gateway).or_else(|| self.made("DaemonSet", gateway));
             let fleet = ManagedFleet { gateway, uid, intent };
-            portolan_fleet::manifests(fleet, &self.platform, running, false).objects
+            portolan_fleet::manifests(fleet, &self.platform, running, false)
         });
+        let (objects, problems) = made.map(|made| (made.objects, made.problems)).unzip();
         // Another controller's Gateway, now: nothing of it is ours any more.
         self.manifests.want(uid, objects.unwrap_or_default());
+        match problems.filter(|problems: &Vec<String>| !problems.is_empty()) {
+            Some(problems) => _ = self.unmade.insert(gateway.clone(), problems),
+            None => _ = self.unmade.remove(gateway),
+        }
     }
 
     /// Serves proxies once the whole world is known (design invariant 7), with what is followed one by one: a certificate that is not
@@ -396,6 +516,8 @@ impl Pilot {
         }
         self.server.open();
         self.progress.send_modify(|progress| progress.synced = true);
+        // The statuses that were held back.
+        self.advance(Vec::new(), BTreeMap::new());
     }
 
     /// Secrets that listeners name are followed one by one too: not all are of the type for TLS.

@@ -61,7 +61,9 @@ fn look_up(world: &dyn World, parent: &ObjectKey, reference: &ObjectRef) -> Resu
         message: format!("Secret {name} {problem}"),
         held: Some(CertificateView { secret: name.clone(), usable: false, dns_names }),
     };
-    let secret = world.secret(&name).ok_or_else(|| hold("does not exist".into(), Vec::new()))?;
+    let secret = world
+        .secret(&name)
+        .ok_or_else(|| hold("does not exist; create it, or correct the reference".into(), Vec::new()))?;
     let certificate = certificate::read(&secret).map_err(|problem| hold(problem, Vec::new()))?;
     // The names stay: where each certificate has a filter chain of its own, the time must not change the listener.
     certificate.validity.check(world).map_err(|problem| hold(problem, certificate.dns_names.clone()))?;

@@ -46,6 +46,29 @@ pub(super) struct Candidate<'a> {
     pub spec: &'a ListenerSpec,
 }
 
+/// Why a listener cannot stand, for people.
+pub(super) struct Conflict<'a> {
+    pub reason: Reason,
+    /// The first of those that it conflicts with
+    pub with: Option<&'a Candidate<'a>>,
+}
+
+/// Finds the other side of a conflict.
+pub(super) fn with<'a>(candidates: &'a [Candidate<'a>], loser: &Candidate<'_>, reason: Reason) -> Conflict<'a> {
+    let is_other = |other: &&Candidate<'_>| {
+        let (own, of_other) = (group(&loser.spec.protocol), group(&other.spec.protocol));
+        !std::ptr::eq(other.spec, loser.spec)
+            && other.spec.port == loser.spec.port
+            // The others hold nothing.
+            && is_served(&other.spec.protocol)
+            && match reason {
+                Reason::ProtocolConflict => own != of_other,
+                _ => own == of_other && other.spec.hostname == loser.spec.hostname,
+            }
+    };
+    Conflict { reason, with: candidates.iter().find(is_other) }
+}
+
 /// What is taken on a port.
 type Claims = BTreeMap<u16, BTreeMap<Group, BTreeSet<Option<Name>>>>;
 

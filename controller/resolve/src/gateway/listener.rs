@@ -5,17 +5,17 @@ use portolan_model::objects::{FromNamespaces, Gateway, ListenerSpec, Protocol, R
 use portolan_model::{Condition, ConditionType, GATEWAY_GROUP, Kind, Reason};
 
 use super::certificates::{self, Certificates};
-use super::conflict::{Candidate, is_served};
+use super::conflict::{Candidate, Conflict, is_served};
 use crate::World;
 
 pub(super) fn view(
     world: &dyn World,
     gateway: &Gateway,
     candidate: &Candidate<'_>,
-    conflict: Option<Reason>,
+    conflict: Option<&Conflict<'_>>,
 ) -> ListenerView {
     let Candidate { parent, spec } = candidate;
-    let refusal = refusal(gateway, spec, conflict);
+    let refusal = refusal(gateway, candidate, conflict);
     let certificates = if spec.protocol == Protocol::Https {
         certificates::of(world, parent, spec.tls.as_ref())
     } else {
@@ -28,8 +28,8 @@ pub(super) fn view(
     }];
     conditions.extend(not_programmed(refusal.as_ref(), spec, &certificates));
     conditions.push(resolved_refs(&certificates, &unsupported_kinds));
-    if let (Some(reason), Some((_, message))) = (conflict, &refusal) {
-        conditions.push(Condition::new(ConditionType::Conflicted, true, reason, message.clone()));
+    if let (Some(conflict), Some((_, message))) = (conflict, &refusal) {
+        conditions.push(Condition::new(ConditionType::Conflicted, true, conflict.reason, message.clone()));
     }
     ListenerView {
         id: ListenerId { parent: (*parent).clone(), name: spec.name.clone() },
@@ -45,16 +45,25 @@ pub(super) fn view(
 }
 
 /// Why the listener is not accepted.
-fn refusal(gateway: &Gateway, spec: &ListenerSpec, conflict: Option<Reason>) -> Option<(Reason, String)> {
+fn refusal(
+    gateway: &Gateway,
+    Candidate { parent, spec }: &Candidate<'_>,
+    conflict: Option<&Conflict<'_>>,
+) -> Option<(Reason, String)> {
     let port = spec.port;
-    if let Some(reason) = conflict {
+    if let Some(Conflict { reason, with }) = conflict {
+        let other = match with {
+            Some(with) if with.parent == *parent => format!("Listener {}", with.spec.name),
+            Some(with) => format!("Listener {} of {}", with.spec.name, with.parent),
+            None => "Another listener".to_owned(),
+        };
         let message = match reason {
             Reason::ProtocolConflict => {
-                format!("Another listener uses port {port} with a protocol that cannot share it")
+                format!("{other} uses port {port} with a protocol that cannot share it; change the port of one")
             }
-            _ => format!("Another listener uses port {port} with the same hostname"),
+            _ => format!("{other} uses port {port} with the same hostname; change the port or the hostname of one"),
         };
-        return Some((reason, format!("{message}; change the port or the hostname of one")));
+        return Some((*reason, message));
     }
     if !is_served(&spec.protocol) {
         let message = match &spec.protocol {
@@ -145,7 +154,9 @@ fn not_programmed(
     if spec.protocol != Protocol::Https || certificates.views.iter().any(|view| view.usable) {
         return None;
     }
-    Some(programmed(Reason::Invalid, "The listener has no usable certificate".into()))
+    let problems: Vec<&str> = certificates.problems.iter().map(|(_, message)| message.as_str()).collect();
+    let message = format!("The listener has no usable certificate: {}", problems.join("; "));
+    Some(programmed(Reason::Invalid, message))
 }
 
 fn resolved_refs(certificates: &Certificates, unsupported_kinds: &[String]) -> Condition {

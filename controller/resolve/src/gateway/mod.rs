@@ -36,7 +36,10 @@ pub fn view(world: &dyn World, name: &NamespacedName) -> Option<GatewayView> {
     let mut listeners: Vec<_> = candidates
         .iter()
         .zip(verdicts)
-        .map(|(candidate, conflict)| listener::view(world, &gateway, candidate, conflict))
+        .map(|(candidate, reason)| {
+            let conflict = reason.map(|reason| conflict::with(&candidates, candidate, reason));
+            listener::view(world, &gateway, candidate, conflict.as_ref())
+        })
         .collect();
     mark_overlapping(&mut listeners);
 

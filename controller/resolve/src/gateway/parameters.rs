@@ -8,7 +8,7 @@ use portolan_model::objects::{
 };
 use portolan_model::{Kind, Name, NamespacedName, PORTOLAN_GROUP};
 
-use crate::World;
+use crate::{World, refs};
 
 /// What a fleet's manifests depend on beside its Gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,8 @@ pub(super) fn find(
     let ParametersRef { group, kind, .. } = reference;
     if &**group != PORTOLAN_GROUP || &**kind != Kind::EnvoyProxy.as_str() {
         return Err(format!(
-            "names the kind {kind}.{group}, which Portolan does not support; name an EnvoyProxy.{PORTOLAN_GROUP}, or remove the reference"
+            "names the kind {}, which Portolan does not support; name an EnvoyProxy.{PORTOLAN_GROUP}, or remove the reference",
+            refs::kind(group, kind)
         ));
     }
     let Some(namespace) = namespace.or(reference.namespace.as_ref()) else {

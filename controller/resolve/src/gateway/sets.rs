@@ -48,17 +48,17 @@ pub(super) fn view(set: &Attached, parent_accepted: bool, listeners: &[Arc<Liste
             Condition::new(ConditionType::Programmed, false, programmed, message),
         ]
     };
-    let gateway = &set.object.parent.name;
+    let gateway = set.object.parent.resolve(&set.key.name.namespace);
     let conditions = if !set.allowed {
         refused(
             Reason::NotAllowed,
             format!(
-                "spec.allowedListeners of Gateway {gateway} does not allow ListenerSets of the namespace {}",
+                "spec.allowedListeners of Gateway {gateway} does not allow ListenerSets of the namespace {}; change spec.allowedListeners.namespaces there",
                 set.key.name.namespace
             ),
         )
     } else if !parent_accepted {
-        refused(Reason::ParentNotAccepted, format!("Gateway {gateway} is not accepted"))
+        refused(Reason::ParentNotAccepted, format!("Gateway {gateway} is not accepted; its own status says why"))
     } else if valid == 0 {
         refused(Reason::ListenersNotValid, format!("No listener is valid: {}", invalid.join(", ")))
     } else if invalid.is_empty() {

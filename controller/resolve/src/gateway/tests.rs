@@ -318,6 +318,37 @@ fn a_port_that_the_offset_moves_out_of_range_is_named_and_not_served() {
     assert_eq!(crate::explain::explain(&shifted, &request).outcome, crate::explain::Outcome::NotListening);
 }
 
+/// What of a fleet cannot be made is told before it serves, as the reason why it does not; and after, as what it is.
+#[test]
+fn what_of_a_fleet_cannot_be_made_is_told_and_takes_nothing_away() {
+    let spec = "  listeners: [{name: web, port: 80, protocol: HTTP}]";
+    let told = |programmed: bool, address: bool, problems: &[&str]| {
+        let mut world = world(&gateway(spec));
+        world.fleets.insert(name(), FleetState { programmed });
+        if !address {
+            world.bindings.insert(name(), None);
+        }
+        world
+            .fleet_problems
+            .insert(name(), problems.iter().map(|problem| portolan_model::Name::from(*problem)).collect());
+        let Some(Status::Gateway { conditions, listeners, .. }) = status::gateway(&world, &name()) else { panic!() };
+        let Condition { status, reason, message, attention, .. } = conditions[1].clone();
+        ((status, reason, attention), message.to_string(), listeners[0].conditions[1].reason)
+    };
+    let problem = ["Deployment ns/portolan-g: exceeded quota: small"];
+    for address in [true, false] {
+        let (programmed, message, listener) = told(false, address, &problem);
+        assert_eq!((programmed, listener), ((false, Reason::NoResources, false), Reason::Pending));
+        assert!(message.ends_with(": Deployment ns/portolan-g: exceeded quota: small"), "{message}");
+    }
+    let (programmed, message, listener) = told(true, true, &problem);
+    assert_eq!((programmed, listener), ((true, Reason::Programmed, true), Reason::Programmed));
+    assert!(message.contains("exceeded quota"), "{message}");
+    assert_eq!(told(true, true, &[]).0, (true, Reason::Programmed, false));
+    assert_eq!(told(false, true, &[]).0, (false, Reason::Pending, false));
+    assert_eq!(told(false, false, &[]).0, (false, Reason::AddressNotAssigned, false));
+}
+
 #[test]
 fn an_expired_certificate_changes_its_secret_and_not_the_listener() {
     let refs: Vec<String> = (0..20).map(|number| format!("{{name: cert-{number}}}")).collect();

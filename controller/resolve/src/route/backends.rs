@@ -83,7 +83,10 @@ pub(super) fn look_up(
     };
     let protocol = match (context.route.kind, protocol) {
         (Kind::GRPCRoute, UpstreamProtocol::WebSocket) => {
-            let message = format!("{} {} speaks websocket, which a GRPCRoute cannot use", backend.kind, backend.name);
+            let message = format!(
+                "{} {} speaks websocket, which a GRPCRoute cannot use; change the appProtocol, or use an HTTPRoute",
+                backend.kind, backend.name
+            );
             return Err(prefixed(Finding::new(Reason::UnsupportedProtocol, message)));
         }
         // "Implementations MAY infer the protocol from the Route type" (HTTPBackendRef): gRPC is HTTP/2.
@@ -124,7 +127,7 @@ fn identify(context: &Context<'_>, target: &ObjectRef, port: Option<u16>) -> Res
         (Kind::Service, None) => {
             return Err(Finding::new(
                 Reason::BackendNotFound,
-                format!("the reference to Service {name} names no port"),
+                format!("the reference to Service {name} names no port; add it"),
             ));
         }
         _ => 0,

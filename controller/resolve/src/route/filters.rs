@@ -162,5 +162,8 @@ fn unsupported(filter: &HttpFilter, field: &str) -> Finding {
         HttpFilter::Unknown(kind) => format!("has the type {kind}, which is not supported"),
         other => format!("has the type {}, which is not supported here yet", kind(other)),
     };
-    Finding::new(Reason::UnsupportedValue, format!("{field} {what}; what it applies to answers 500"))
+    Finding::new(
+        Reason::UnsupportedValue,
+        format!("{field} {what}; what it applies to answers 500 until it is removed"),
+    )
 }
