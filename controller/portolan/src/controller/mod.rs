@@ -16,8 +16,8 @@ mod own;
 mod pilot;
 mod troubles;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};

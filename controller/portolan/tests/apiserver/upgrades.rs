@@ -141,13 +141,14 @@ async fn moved(envoy: &Envoy) -> Vec<String> {
     stats.lines().filter(is_named).map(ToOwned::to_owned).collect()
 }
 
-/// Installs CRDs over others. Upstream guards against experimental ones over standard ones; whoever wants that takes the guard away.
-async fn install(kube: &Kube, version: &str, channel: Channel) {
+/// Does what upstream guards against, such as experimental CRDs over standard ones: whoever wants that takes the guard away.
+async fn unguarded(kube: &Kube, mut act: impl FnMut() -> anyhow::Result<()>) {
     for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
         kube.kubectl(&["delete", kind, "--ignore-not-found", "safe-upgrades.gateway.networking.k8s.io"]).unwrap();
     }
+    // It stands for a moment longer.
     let end = Instant::now() + PATIENCE;
-    while let Err(error) = kube.install_crds(version, channel) {
+    while let Err(error) = act() {
         assert!(Instant::now() < end && error.to_string().contains("safe-upgrades"), "{error}");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
@@ -237,7 +238,7 @@ impl Stage {
 
     /// What is installed decides what is claimed.
     async fn install(&self, version: &str, channel: Channel) {
-        install(&self.kube, version, channel).await;
+        unguarded(&self.kube, || self.kube.install_crds(version, channel)).await;
         self.claims(version, channel).await;
     }
 
@@ -276,17 +277,18 @@ async fn crds_and_portolan_are_upgraded_under_load() {
     stage.install("v1.7.0", Channel::Experimental).await;
 
     // A release that nobody knows is told, and served as far as it is known.
-    let annotate = |kube: &Kube, version: &str| {
+    let annotate = async |kube: &Kube, version: &str| {
         let version = format!("gateway.networking.k8s.io/bundle-version={version}");
-        kube.kubectl(&["annotate", "--overwrite", "crd/httproutes.gateway.networking.k8s.io", &version]).unwrap();
+        let crd = "crd/httproutes.gateway.networking.k8s.io";
+        unguarded(kube, || kube.kubectl(&["annotate", "--overwrite", crd, &version]).map(drop)).await;
     };
-    annotate(&stage.kube, "v9.9.9");
+    annotate(&stage.kube, "v9.9.9").await;
     let class = stage.class(|class| condition(class, "SupportedVersion")["reason"] == "UnsupportedVersion").await;
     let (supported, accepted) = (condition(&class, "SupportedVersion"), condition(&class, "Accepted"));
     assert_eq!((&supported["status"], &accepted["status"]), (&"False".into(), &"True".into()));
     assert!(supported["message"].as_str().unwrap().contains("HTTPRoute is of v9.9.9"), "{supported}");
     stage.is_undisturbed("a release that nobody knows").await;
-    annotate(&stage.kube, "v1.7.0");
+    annotate(&stage.kube, "v1.7.0").await;
     stage.class(|class| condition(class, "SupportedVersion")["status"] == "True").await;
 
     // A kind that goes takes its features with it, and comes back with them.
