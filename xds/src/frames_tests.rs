@@ -67,7 +67,7 @@ fn frame() -> impl Strategy<Value = Frame> {
     let lengths = prop_oneof![0..40_usize, ROOM - 2..ROOM + 3, 2 * ROOM - 2..2 * ROOM + 3, 16_000..16_385_usize];
     (0..3_u8, prop_oneof![Just(0_u8), Just(PADDED)], 1..9_u32, lengths, any::<u8>()).prop_map(
         |(kind, flags, stream, length, first)| {
-            let payload = (0..length).map(|place| first.wrapping_add((place % 251) as u8)).collect();
+            let payload = (0..251).cycle().take(length).map(|place| first.wrapping_add(place)).collect();
             Frame { kind, flags, stream, payload }
         },
     )

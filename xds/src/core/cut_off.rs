@@ -3,7 +3,8 @@
 //! Another replica, which knows better, may have served the proxy before, or may next. So what the proxy holds stays as it is: nothing is
 //! changed and nothing removed, since neither side can tell which of two versions is the newer one, and the older one may let in what has
 //! been shut out since. What it asks for by name and lacks it gets, with the clusters that this names, since to wait would be worse: a listener
-//! that waits for its table takes no connections. A proxy that serves nothing yet gets everything, as it was last.
+//! that waits for its table takes no connections. A proxy that has nothing of a type gets all of it, as it was last: a new one of every type,
+//! one whose first stream ended too soon the listeners that it has not got.
 //!
 //! Endpoints and secrets of a reconnecting proxy are answered once more in any case, as a cluster of its may be warming (invariant 1): here too
 //! where they are the very ones that it has, else not. A cluster that was warming then waits for its 15 s.
@@ -40,16 +41,6 @@ impl Stream {
                 let is_asked_for = || self.types[kind].subscribed.contains(&shared.names[kind], name);
                 let is_needed = || kind == ResourceType::Cluster && self.needed.contains(name);
                 exception.has.is_nothing() && (exception.first || is_asked_for() || is_needed())
-            }
-        }
-    }
-
-    /// The proxy says that it has no listener, so it serves nothing: also where it says that it has clusters, as after a first stream that
-    /// ended too soon.
-    pub(super) fn note_serves_nothing(&mut self) {
-        for kind in ResourceType::ALL.into_iter().filter(|kind| kind.is_wildcard()) {
-            for exception in self.types[kind].exceptions.values_mut().filter(|exception| exception.has.is_nothing()) {
-                exception.first = true;
             }
         }
     }

@@ -63,7 +63,7 @@ pub(crate) struct Exception {
     pub(crate) sent: Option<(u64, Sent)>,
     /// To be sent although it matches
     pub(crate) force: bool,
-    /// The proxy had nothing of the type when it asked for all of it, or serves nothing yet: part of its first configuration
+    /// The proxy had nothing of the type when it asked for all of it: part of its first configuration
     pub(crate) first: bool,
     /// Boxed: rare, and a new proxy has an exception for each name
     pub(crate) refused: Option<Box<Refusal>>,

@@ -238,9 +238,6 @@ impl Stream {
         for (name, version) in vanished {
             state.exceptions.insert(name.into(), Exception::new(Has::Unknown(wire_version::read(&version)), 0));
         }
-        if kind == ResourceType::Listener && has_none {
-            self.note_serves_nothing();
-        }
     }
 
     fn subscribe(

@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(judge.look(true, back + LOOK), None);
         let back = back + 2 * LOOK;
         assert_eq!(judge.look(false, back), None, "counted from the last time");
-        assert_eq!(judge.look(false, back + SETTLE - LOOK), None);
+        assert_eq!(judge.look(false, back + SETTLE.saturating_sub(LOOK)), None);
         assert_eq!(judge.look(false, back + SETTLE), Some(false));
         assert_eq!(judge.look(false, back + 2 * SETTLE), None, "once");
         assert_eq!(judge.look(true, back + 3 * SETTLE), Some(true));

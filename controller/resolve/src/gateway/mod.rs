@@ -114,9 +114,10 @@ fn refusal(world: &dyn World, gateway: &Gateway, class: &GatewayClass) -> Option
         ));
     }
     // Whoever runs the proxies sees to it that a name leads to them.
-    let (types, words) = match parameters::is_external(world, class) {
-        true => (&["IPAddress", "Hostname"][..], "IPAddress or Hostname"),
-        false => (&["IPAddress"][..], "IPAddress"),
+    let (types, words) = if parameters::is_external(world, class) {
+        (&["IPAddress", "Hostname"][..], "IPAddress or Hostname")
+    } else {
+        (&["IPAddress"][..], "IPAddress")
     };
     let unsupported = gateway.addresses.iter().find(|address| !types.contains(&&*address.kind))?;
     let message =
