@@ -184,16 +184,17 @@ replicas() {
 }
 # Prints that, and what they use while nothing happens. Fails beyond the bars: 60 MB, 0.5 % of a core.
 appetite() {
-  local before after
+  local before after result=0
   replicas | awk '{ printf "controller: %.1f MB resident (bar: 60), of them %.1f anonymous; %.1f at most; %.1f s of CPU\n", \
-    $2 * 1.024e-3, $3 * 1.024e-3, $4 * 1.024e-3, $5 / 100; over += $2 * 1.024e-3 > 60 } END { exit over > 0 || NR == 0 }' || return
+    $2 * 1.024e-3, $3 * 1.024e-3, $4 * 1.024e-3, $5 / 100; over += $2 * 1.024e-3 > 60 } END { exit over > 0 || NR == 0 }' || result=1
   sleep 20 # the suite's fleets end
   before=$(replicas)
   sleep 60
   after=$(replicas)
   awk 'NR == FNR { used[$1] = $5; next } ($1 in used) { count++; share = ($5 - used[$1]) / 60; over += share > 0.5
     printf "controller, idle for a minute: %.2f %% of a core (bar: 0.5), %.1f MB resident\n", share, $2 * 1.024e-3 }
-    END { exit over > 0 || count == 0 }' <(echo "$before") <(echo "$after")
+    END { exit over > 0 || count == 0 }' <(echo "$before") <(echo "$after") || result=1
+  return $result
 }
 
 # The page that upstream asks for beside the reports: https://github.com/kubernetes-sigs/gateway-api/tree/main/conformance/reports
