@@ -168,7 +168,7 @@ slowest() { # LOG
     }
     /^    --- (PASS|FAIL): / { split($3, path, "/"); took = $4; gsub(/[()s]/, "", took)
       printf "%8.1f s  %-45s %5.1f s of them after: %.110s\n", took, path[2], most[path[2]], reason[path[2]] }
-  ' "$1" | sort -nr | head -n 10
+  ' "$1" | sort -nr | sed -n '1,10p'
 }
 
 # What each replica in our own cluster uses: its PID in there, KiB of memory that are resident, of those anonymous, and resident at most, and
