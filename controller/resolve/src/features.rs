@@ -20,11 +20,13 @@ pub struct Feature {
 pub enum State {
     /// Works and is claimed
     Supported,
+    /// Works in a cluster, which gives addresses and has objects for proxies; claimed there
+    InCluster,
     /// To come; until then what asks for it says so in a condition
     Later,
 }
 
-use State::{Later, Supported};
+use State::{InCluster, Later, Supported};
 
 /// The releases of the Gateway API that Portolan knows, as minor versions of 1.x.
 pub const OLDEST: u64 = 5;
@@ -42,15 +44,15 @@ pub const FEATURES: [Feature; 48] = {
         feature("GRPCRoute", Supported),
         feature("GRPCRouteNamedRouteRule", Supported),
         feature("Gateway", Supported),
-        feature("GatewayAddressEmpty", Later),
+        feature("GatewayAddressEmpty", InCluster),
         feature("GatewayBackendClientCertificate", Later),
         feature("GatewayFrontendClientCertificateValidation", Later),
         feature("GatewayFrontendClientCertificateValidationInsecureFallback", Later),
         feature("GatewayHTTPListenerIsolation", Supported),
         feature("GatewayHTTPSListenerDetectMisdirectedRequests", Supported),
-        Feature { since: 6, standard: Some(6), ..feature("GatewayInfrastructure", Later) },
+        Feature { since: 6, standard: Some(6), ..feature("GatewayInfrastructure", InCluster) },
         feature("GatewayPort8080", Supported),
-        feature("GatewayStaticAddresses", Later),
+        feature("GatewayStaticAddresses", InCluster),
         feature("HTTPRoute", Supported),
         feature("HTTPRoute303RedirectStatusCode", Supported),
         feature("HTTPRoute307RedirectStatusCode", Supported),
@@ -90,8 +92,10 @@ pub const FEATURES: [Feature; 48] = {
 
 /// The names of the features that are claimed, in order: those that work and that objects can ask for. `None`: all of them can.
 pub fn claimed(installed: Option<&Installed>) -> impl Iterator<Item = &'static str> {
-    let is_claimed = move |feature: &&Feature| {
-        feature.state == Supported && installed.is_none_or(|installed| feature.can_be_asked_for(installed))
+    let is_claimed = move |feature: &&Feature| match feature.state {
+        Supported => installed.is_none_or(|installed| feature.can_be_asked_for(installed)),
+        InCluster => installed.is_some_and(|installed| feature.can_be_asked_for(installed)),
+        Later => false,
     };
     FEATURES.iter().filter(is_claimed).map(|feature| feature.name)
 }
