@@ -19,6 +19,8 @@ use portolan_testkit::kube::{Kube, KubeOptions};
 use portolan_testkit::process::Process;
 use serde_json::Value;
 
+#[path = "apiserver/quota.rs"]
+mod quota;
 #[path = "apiserver/rights.rs"]
 mod rights;
 #[path = "apiserver/upgrades.rs"]
