@@ -63,8 +63,8 @@ mod tests {
     use crate::status;
     use crate::testing::{CLASS, TestWorld};
 
-    fn bundle(version: &str, channel: &str) -> Option<Bundle> {
-        Some(Bundle { version: version.into(), channel: channel.into() })
+    fn bundle(version: &str, channel: &str) -> Bundle {
+        Bundle { version: version.into(), channel: channel.into() }
     }
 
     fn conditions(installed: Option<Installed>) -> Vec<(ConditionType, bool, Reason, String)> {
@@ -85,18 +85,18 @@ mod tests {
         use ConditionType::{Accepted, SupportedVersion};
         let of = |crds: &[(Kind, Option<Bundle>)]| conditions(Some(with_crds(crds)));
         let mixed = of(&[
-            (Kind::Gateway, bundle("v1.5.1", "standard")),
-            (Kind::HTTPRoute, bundle("v1.7.0", "experimental")),
-            (Kind::TCPRoute, bundle("v1.7.0", "experimental")),
+            (Kind::Gateway, Some(bundle("v1.5.1", "standard"))),
+            (Kind::HTTPRoute, Some(bundle("v1.7.0", "experimental"))),
+            (Kind::TCPRoute, Some(bundle("v1.7.0", "experimental"))),
         ]);
         let message = "The CRDs are of Gateway API v1.5.1 (standard channel) and v1.7.0 (experimental channel)";
         assert_eq!(mixed[1], (SupportedVersion, true, Reason::SupportedVersion, message.into()));
         for (strange, words) in [
-            (bundle("v1.8.0", "standard"), "HTTPRoute is of v1.8.0 (standard channel)"),
-            (bundle("v1.4.1", "standard"), "HTTPRoute is of v1.4.1"),
+            (Some(bundle("v1.8.0", "standard")), "HTTPRoute is of v1.8.0 (standard channel)"),
+            (Some(bundle("v1.4.1", "standard")), "HTTPRoute is of v1.4.1"),
             (None, "HTTPRoute has no annotation gateway.networking.k8s.io/bundle-version"),
         ] {
-            let told = of(&[(Kind::Gateway, bundle("v1.6.3", "standard")), (Kind::HTTPRoute, strange)]);
+            let told = of(&[(Kind::Gateway, Some(bundle("v1.6.3", "standard"))), (Kind::HTTPRoute, strange)]);
             assert_eq!((told[0].0, told[0].1), (Accepted, true));
             let (kind, status, reason, message) = &told[1];
             assert_eq!((*kind, *status, *reason), (SupportedVersion, false, Reason::UnsupportedVersion));

@@ -9,8 +9,8 @@ const RELEASES: [(&str, &str); 3] = [
     ("v1.7.0", include_str!("../../testdata/features-v1.7.0.txt")),
 ];
 
-fn bundle(version: &str, channel: &str) -> Option<Bundle> {
-    Some(Bundle { version: version.into(), channel: channel.into() })
+fn bundle(version: &str, channel: &str) -> Bundle {
+    Bundle { version: version.into(), channel: channel.into() }
 }
 
 /// All kinds of one release.
@@ -20,7 +20,7 @@ fn installed(bundle: Option<&Bundle>) -> Installed {
 }
 
 fn claims(version: &str, channel: &str) -> Vec<&'static str> {
-    claimed(Some(&installed(bundle(version, channel).as_ref()))).collect()
+    claimed(Some(&installed(Some(&bundle(version, channel))))).collect()
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn claims_are_what_upstream_has_in_the_release_and_channel() {
 
 #[test]
 fn a_kind_that_is_not_there_or_may_not_be_read_has_no_features() {
-    let all = installed(bundle("v1.6.3", "experimental").as_ref());
+    let all = installed(Some(&bundle("v1.6.3", "experimental")));
     let of_grpc = |installed: &Installed| claimed(Some(installed)).any(|name| name.starts_with("GRPCRoute"));
     assert!(of_grpc(&all));
     assert!(!of_grpc(&Installed { absent: [Kind::GRPCRoute].into(), ..all.clone() }));
@@ -97,6 +97,6 @@ fn of_unknown_releases_the_least_is_claimed() {
 
 #[test]
 fn a_release_candidate_counts_as_its_release() {
-    assert!(is_supported(&bundle("v1.6.0-rc.2", "standard").unwrap()));
-    assert!(!is_supported(&bundle("v1.8.0-rc.2", "standard").unwrap()));
+    assert!(is_supported(&bundle("v1.6.0-rc.2", "standard")));
+    assert!(!is_supported(&bundle("v1.8.0-rc.2", "standard")));
 }
