@@ -74,6 +74,7 @@ fn plans(world: &Recorder<'_>, name: &NamespacedName) -> Plans {
         annotations,
         parameters: parameters.own,
         class_parameters: parameters.class,
+        refused: view.refused,
     };
     Some((plans, hosts, intent))
 }

@@ -69,4 +69,6 @@ pub struct FleetIntent {
     pub parameters: Option<Arc<EnvoyProxy>>,
     /// The EnvoyProxy that its class names
     pub class_parameters: Option<Arc<EnvoyProxy>>,
+    /// It cannot be done or is not known: a fleet that runs stays as it is, and none is made
+    pub refused: bool,
 }

@@ -22,8 +22,11 @@ pub fn binding(intent: &FleetIntent, service: Option<&Value>, ipv6: bool) -> Bin
     let everywhere = if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
     let bound = Binding { addresses: vec![everywhere], logs: true, ..Binding::default() };
     let addresses = &intent.addresses;
-    if is_external(intent) {
-        let status = addresses.iter().filter_map(|one| Some((Name::clone(&one.kind), one.value.clone()?)));
+    // With its parameters unknown, one without Service is either an external one or has no proxies at all.
+    if is_external(intent) || intent.refused && service.is_none() {
+        let is_of_fleets = |address: &&GatewayAddress| matches!(&*address.kind, "IPAddress" | "Hostname");
+        let status =
+            addresses.iter().filter(is_of_fleets).filter_map(|one| Some((Name::clone(&one.kind), one.value.clone()?)));
         return Binding { status: status.collect(), ..bound };
     }
     let assigned = service.map(assigned).unwrap_or_default();
@@ -143,5 +146,11 @@ mod tests {
         let bound = binding(&intent, None, true);
         assert_eq!(bound.status, [(Name::from("IPAddress"), Name::from("192.0.2.1"))]);
         assert!(bound.unusable.is_empty());
+        // It may be such a one: its parameters are lost.
+        let lost =
+            |service| binding(&FleetIntent { refused: true, class_parameters: None, ..intent.clone() }, service, true);
+        assert_eq!(lost(None), bound);
+        let service = balanced(&json!([{"ip": "192.0.2.7"}]));
+        assert_eq!(lost(Some(&service)).status, [(Name::from("IPAddress"), Name::from("192.0.2.7"))]);
     }
 }

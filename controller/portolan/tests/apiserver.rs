@@ -19,10 +19,14 @@ use portolan_testkit::kube::{Kube, KubeOptions};
 use portolan_testkit::process::Process;
 use serde_json::Value;
 
+#[path = "apiserver/parameters.rs"]
+mod parameters;
 #[path = "apiserver/quota.rs"]
 mod quota;
 #[path = "apiserver/rights.rs"]
 mod rights;
+#[path = "apiserver/stage.rs"]
+mod stage;
 #[path = "apiserver/upgrades.rs"]
 mod upgrades;
 #[path = "apiserver/words.rs"]

@@ -62,7 +62,8 @@ pub const FEATURES: [Feature; 48] = {
         feature("HTTPRouteBackendRequestHeaderModification", Supported),
         feature("HTTPRouteBackendTimeout", Supported),
         feature("HTTPRouteCORS", Supported),
-        Feature { since: 5, standard: None, ..feature("HTTPRouteDestinationPortMatching", Supported) },
+        // Experimental to upstream, though all that it takes is parentRefs[].port, which the standard channel has.
+        feature("HTTPRouteDestinationPortMatching", Supported),
         feature("HTTPRouteHostRewrite", Supported),
         feature("HTTPRouteMethodMatching", Supported),
         feature("HTTPRouteNamedRouteRule", Supported),

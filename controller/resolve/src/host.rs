@@ -45,7 +45,7 @@ pub fn hosts_of(route: &RouteView, gateway: &GatewayView) -> Vec<HostEntry> {
 /// those of other listeners. Sorted; no more than two for each listener.
 pub fn listener_hosts(gateway: &GatewayView) -> Vec<(TableId, Name)> {
     let mut hosts = BTreeSet::new();
-    for listener in gateway.listeners.iter().filter(|listener| listener.accepted && gateway.accepted) {
+    for listener in gateway.listeners.iter().filter(|listener| listener.accepted) {
         let Some(table) = table_of(&gateway.name, listener) else { continue };
         if misdirected(gateway, &table).next().is_some() {
             hosts.insert((table.clone(), Name::from(MISDIRECTED)));

@@ -41,8 +41,7 @@ pub fn gateway(world: &dyn World, name: &NamespacedName) -> Option<Status> {
     let listeners: Vec<_> = listeners_of(world, &view, &own, &fleet);
     let mut conditions = view.conditions.clone();
     conditions.insert(conditions.len().min(1), programmed(&view, &own, &fleet));
-    let addresses =
-        fleet.binding.as_ref().filter(|_| view.accepted).map(|binding| binding.status.clone()).unwrap_or_default();
+    let addresses = fleet.binding.as_ref().map(|binding| binding.status.clone()).unwrap_or_default();
     let attached_listener_sets = view.listener_sets.iter().filter(|set| set.accepted).count();
     Some(Status::Gateway { conditions, listeners, addresses, attached_listener_sets })
 }
@@ -222,12 +221,23 @@ fn is_false(conditions: &[Condition], kind: ConditionType) -> bool {
     conditions.iter().any(|condition| condition.kind == kind && !condition.status)
 }
 
+/// Why nothing is programmed whatever the proxies say.
+const fn not_accepted(gateway: &GatewayView) -> Option<&'static str> {
+    match gateway {
+        GatewayView { accepted: true, .. } => None,
+        GatewayView { refused: true, .. } => {
+            Some("The Gateway is not accepted: no proxies are made for it, and those that run stay as they are")
+        }
+        GatewayView { .. } => Some("The Gateway is not accepted"),
+    }
+}
+
 /// Design invariant 14, for the Gateway's own listeners.
 fn programmed(gateway: &GatewayView, own: &ObjectKey, fleet: &Fleet<'_>) -> Condition {
     let condition =
         |status, reason, message: String| Condition::new(ConditionType::Programmed, status, reason, message);
-    if !gateway.accepted {
-        return condition(false, Reason::Invalid, "The Gateway is not accepted".into());
+    if let Some(message) = not_accepted(gateway) {
+        return condition(false, Reason::Invalid, message.into());
     }
     let listeners = || gateway.listeners.iter().filter(|listener| listener.id.parent == *own);
     let is_closed = |listener: &ListenerView| {
@@ -301,8 +311,8 @@ fn listeners_of(
 fn listener_programmed(gateway: &GatewayView, listener: &ListenerView, fleet: &Fleet<'_>) -> Condition {
     let condition =
         |status, reason, message: String| Condition::new(ConditionType::Programmed, status, reason, message);
-    if !gateway.accepted {
-        return condition(false, Reason::Invalid, "The Gateway is not accepted".into());
+    if let Some(message) = not_accepted(gateway) {
+        return condition(false, Reason::Invalid, message.into());
     }
     if let Some(message) = fleet.out_of_range(listener.port) {
         return condition(false, Reason::Invalid, message);

@@ -123,8 +123,9 @@ impl ControlPlane {
     /// By the listeners that are accepted, since those that are served follow from the bindings.
     fn wanted(&self) -> BTreeMap<NamespacedName, Wanted> {
         let world = self.engine.world();
+        let runs = self.bindings.in_force();
         let wanted = |gateway: &NamespacedName| {
-            let view = world.gateway_view(gateway)?;
+            let view = world.gateway_view(gateway).filter(|view| !view.refused || runs.contains_key(gateway))?;
             let ports =
                 view.listeners.iter().filter(|listener| listener.accepted).map(|listener| listener.port).collect();
             Some((gateway.clone(), Wanted { ports, addresses: view.requested_addresses.clone() }))
@@ -190,7 +191,11 @@ spec: {gatewayClassName: portolan, listeners: [{name: http, port: 80, protocol: 
 ";
 
     fn objects() -> BTreeMap<ObjectKey, Option<Arc<Applied>>> {
-        let manifests = read::manifests(&"a.yaml".into(), MANIFESTS.as_bytes()).unwrap();
+        objects_of(MANIFESTS)
+    }
+
+    fn objects_of(manifests: &str) -> BTreeMap<ObjectKey, Option<Arc<Applied>>> {
+        let manifests = read::manifests(&"a.yaml".into(), manifests.as_bytes()).unwrap();
         let applied = |manifest: read::Manifest| {
             let applied = Applied {
                 object: manifest.object.unwrap(),
@@ -201,6 +206,28 @@ spec: {gatewayClassName: portolan, listeners: [{name: http, port: 80, protocol: 
             (manifest.key.unwrap(), Some(Arc::new(applied)))
         };
         manifests.into_iter().map(applied).collect()
+    }
+
+    #[test]
+    fn a_gateway_whose_parameters_go_stays_and_a_new_one_waits_for_them() {
+        let mut plane = ControlPlane::new(BindingOptions::default(), &BTreeMap::new());
+        let web = NamespacedName::new("default", "web");
+        let class = ObjectKey::new(Kind::GatewayClass, NamespacedName::new("", "portolan"));
+        let with = |parameters: &str| {
+            let named = MANIFESTS.replace("gateway-controller}", &format!("gateway-controller{parameters}}}"));
+            objects_of(&named).remove(&class).unwrap()
+        };
+        let lost = with(", parametersRef: {group: portolan.dev, kind: EnvoyProxy, name: lost, namespace: default}");
+        let apply = |plane: &mut ControlPlane, objects| plane.apply([Happening::Objects(objects)], 0, &|_| Ok(()));
+        let mut refused = objects();
+        refused.insert(class.clone(), lost.clone());
+        apply(&mut plane, refused);
+        assert_eq!(plane.ports(&web), BTreeMap::new(), "a new one");
+        apply(&mut plane, BTreeMap::from([(class.clone(), with(""))]));
+        let served = BTreeMap::from([(80, false)]);
+        assert_eq!(plane.ports(&web), served);
+        apply(&mut plane, BTreeMap::from([(class, lost)]));
+        assert_eq!(plane.ports(&web), served, "one that runs");
     }
 
     #[test]

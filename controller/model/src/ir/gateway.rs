@@ -18,8 +18,11 @@ pub struct ListenerId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayView {
     pub name: NamespacedName,
-    /// False: nothing of it is served (`Accepted=False`)
+    /// `Accepted`
     pub accepted: bool,
+    /// What it or its class asks of the fleet cannot be done or is not known. Its listeners are what they are: a fleet that runs stays as it is and
+    /// goes on serving, and none is made
+    pub refused: bool,
     /// Conditions of the Gateway, `Programmed` excepted: that depends on the proxies too
     pub conditions: Vec<Condition>,
     /// `spec.addresses`

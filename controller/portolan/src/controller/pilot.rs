@@ -489,6 +489,9 @@ impl Pilot {
             return;
         }
         let Some(uid) = self.uids.get(gateway) else { return };
+        if self.engine.intent(gateway).is_some_and(|intent| intent.refused) {
+            return;
+        }
         let made = self.engine.intent(gateway).map(|intent| {
             let running = self.made("Deployment", gateway).or_else(|| self.made("DaemonSet", gateway));
             let fleet = ManagedFleet { gateway, uid, intent };

@@ -54,6 +54,7 @@ pub fn view(world: &dyn World, name: &NamespacedName) -> Option<GatewayView> {
     Some(GatewayView {
         name: name.clone(),
         accepted: accepted.status,
+        refused: refusal.is_some(),
         listener_sets: sets.iter().map(|set| sets::view(set, accepted.status, &listeners)).collect(),
         conditions: vec![accepted, resolved],
         requested_addresses: gateway.addresses.clone(),
@@ -78,14 +79,13 @@ pub fn hostname_of(listener: &ListenerView) -> &str {
     listener.hostname.as_deref().unwrap_or(hostname::ANY)
 }
 
-/// The listeners that hold a port in the Gateway: accepted, of a protocol that has route tables.
+/// The listeners that hold a port in the Gateway: accepted, of a protocol that has route tables. What the Gateway asks of its fleet is another matter.
 pub fn listeners_on(gateway: &GatewayView, port: u16, tls: bool) -> impl Iterator<Item = &Arc<ListenerView>> {
     let protocol = if tls { Protocol::Https } else { Protocol::Http };
-    let serves = gateway.accepted;
     gateway
         .listeners
         .iter()
-        .filter(move |listener| serves && listener.accepted && listener.port == port && listener.protocol == protocol)
+        .filter(move |listener| listener.accepted && listener.port == port && listener.protocol == protocol)
 }
 
 /// The route table of a listener; `None` where its protocol has none.
@@ -98,7 +98,7 @@ pub fn table_of(gateway: &NamespacedName, listener: &ListenerView) -> Option<Tab
     Some(TableId { gateway: gateway.clone(), port: listener.port, server })
 }
 
-/// Why nothing of a Gateway is served whatever its listeners say.
+/// Why a Gateway gets no fleet whatever its listeners say.
 fn refusal(world: &dyn World, gateway: &Gateway, class: &GatewayClass) -> Option<(Reason, String)> {
     let infrastructure =
         gateway.infrastructure.as_ref().and_then(|infrastructure| infrastructure.parameters_ref.as_ref());

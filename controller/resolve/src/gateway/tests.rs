@@ -3,6 +3,7 @@
 use portolan_model::ir::{GatewayView, Status};
 use portolan_model::{Condition, ConditionType, NamespacedName, Reason};
 
+use super::listeners_on;
 use crate::testing::{CLASS, TestWorld, certificate, gateway, gateway_name as name};
 use crate::{FleetState, World, status};
 
@@ -113,6 +114,10 @@ fn what_cannot_be_done_refuses_the_gateway() {
     ] {
         let world = world(&gateway(&spec));
         assert_eq!(gateway_conditions(&world)[0], expected, "{spec}");
+        // What is wrong with the fleet is not the listeners' fault, and what serves goes on.
+        let view = world.gateway_view(&name()).unwrap();
+        assert_eq!(view.refused, !expected.ends_with("ListenersNotValid"), "{spec}");
+        assert_eq!(listeners_on(&view, 80, false).count(), usize::from(spec.contains("port: 80")), "{spec}");
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) fn read(fields: &mut Fields<'_>, meta: Meta) -> EnvoyProxy {
         reader.object(node, |fields| {
             proxy.external = &*fields.required_choice("type", &PROVIDER) == "External";
             if proxy.external && fields.has("kubernetes") {
-                fields.refuse("kubernetes", "must not be given with the type External: nothing is made in Kubernetes");
+                proxy.unsupported.push("provider.kubernetes beside the type External".into());
             }
             fields.optional("kubernetes", |reader, node| reader.object(node, |fields| kubernetes(fields, &mut proxy)));
         });
