@@ -65,6 +65,13 @@ fn free_port() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
 }
 
+/// Installs the CRDs of Portolan's own kinds, as the chart has them.
+fn own_crds(kube: &Kube) {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/portolan-crds/templates/crds.yaml");
+    kube.kubectl(&["apply", "--server-side", "-f", file]).unwrap();
+    kube.kubectl(&["wait", "--for=condition=Established", "-f", file, "--timeout=60s"]).unwrap();
+}
+
 fn controller(kube: &Kube) -> Process {
     let mut command = Command::new(env!("CARGO_BIN_EXE_portolan"));
     command

@@ -67,6 +67,7 @@ async fn a_fleet_outlives_the_parameters_of_its_class() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_external_fleet_gets_no_proxies_when_its_parameters_go() {
     let kube = portolan_testkit::kube::Kube::start(&KubeOptions::default()).await.unwrap();
+    crate::own_crds(&kube);
     kube.apply(&(class() + &parameters(EXTERNAL_WITH_MORE))).unwrap();
     let gateway = crate::gateway("outside").replace("listeners:", "addresses: [{value: 192.0.2.9}], listeners:");
     kube.apply(&gateway).unwrap();

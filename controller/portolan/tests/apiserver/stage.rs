@@ -14,7 +14,7 @@ use portolan_testkit::ports;
 use portolan_testkit::process::Process;
 use serde_json::Value;
 
-use crate::{PATIENCE, condition, get, until};
+use crate::{PATIENCE, condition, get, own_crds, until};
 
 /// What a proxy is asked for every time; no backend takes part in the answers.
 const HOSTS: [&str; 2] = ["shop.example.com", "set.example.com"];
@@ -168,6 +168,7 @@ impl Stage {
         let kube = Kube::start(options).await.unwrap();
         let port = ports::free_on(IpAddr::V4(Ipv4Addr::UNSPECIFIED)).unwrap();
         let [xds, metrics] = [ports::free().unwrap(), ports::free().unwrap()];
+        own_crds(&kube);
         kube.apply(world).unwrap();
         kube.apply(&objects(port)).unwrap();
         let portolan = controller(&kube, xds, metrics, &[]);

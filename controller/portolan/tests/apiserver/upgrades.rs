@@ -10,14 +10,17 @@ use crate::{CLASS, PATIENCE, condition, until};
 
 /// Does what upstream guards against, such as experimental CRDs over standard ones: whoever wants that takes the guard away.
 async fn unguarded(kube: &Kube, mut act: impl FnMut() -> anyhow::Result<()>) {
-    for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
-        kube.kubectl(&["delete", kind, "--ignore-not-found", "safe-upgrades.gateway.networking.k8s.io"]).unwrap();
-    }
-    // It stands for a moment longer.
     let end = Instant::now() + PATIENCE;
-    while let Err(error) = act() {
+    let mut patience = Duration::from_millis(200);
+    loop {
+        for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
+            kube.kubectl(&["delete", kind, "--ignore-not-found", "safe-upgrades.gateway.networking.k8s.io"]).unwrap();
+        }
+        // It stands for a moment longer, and what fails meanwhile may bring it back: the CRDs' manifests have it too.
+        tokio::time::sleep(patience).await;
+        patience *= 2;
+        let Err(error) = act() else { return };
         assert!(Instant::now() < end && error.to_string().contains("safe-upgrades"), "{error}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 
