@@ -8,10 +8,8 @@
     reason = "tests"
 )]
 
-#[path = "apiserver/cut_off.rs"]
-mod cut_off;
-
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -19,6 +17,10 @@ use portolan_testkit::kube::{Kube, KubeOptions};
 use portolan_testkit::process::Process;
 use serde_json::Value;
 
+#[path = "apiserver/credentials.rs"]
+mod credentials;
+#[path = "apiserver/cut_off.rs"]
+mod cut_off;
 #[path = "apiserver/parameters.rs"]
 mod parameters;
 #[path = "apiserver/quota.rs"]
@@ -79,6 +81,29 @@ fn controller(kube: &Kube) -> Process {
         .env("KUBECONFIG", kube.kubeconfig())
         .env("PORTOLAN_LOG", "info");
     Process::start(command).unwrap()
+}
+
+/// What `portolan bootstrap` prints for an Envoy of `default/GATEWAY` at loopback, whose credentials lie in a directory as `tls.crt`, `tls.key` and
+/// `ca.crt`; its admin interface is `admin.sock` in there.
+fn bootstrap(gateway: &str, xds: &str, dir: &Path) -> String {
+    let file = |name: &str| dir.join(name).display().to_string();
+    let output = Command::new(env!("CARGO_BIN_EXE_portolan"))
+        .args(["bootstrap", &format!("default/{gateway}"), "--xds", xds])
+        .args(["--certificate", &file("tls.crt"), "--key", &file("tls.key"), "--ca", &file("ca.crt")])
+        .args(["--server-name", "portolan.portolan-system.svc", "--admin-socket", &file("admin.sock")])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Writes the identity that Portolan has made for the fleet of `default/GATEWAY`, as [`bootstrap`] wants it.
+fn write_identity(kube: &Kube, gateway: &str, dir: &Path) {
+    for name in ["tls.crt", "tls.key", "ca.crt"] {
+        let template = format!(r#"go-template={{{{index .data "{name}" | base64decode}}}}"#);
+        let secret = format!("portolan-{gateway}");
+        std::fs::write(dir.join(name), kube.kubectl(&["get", "secret", &secret, "-o", &template]).unwrap()).unwrap();
+    }
 }
 
 /// By `NAME`, or `NAMESPACE/NAME` elsewhere than in `default`.

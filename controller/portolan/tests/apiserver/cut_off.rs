@@ -86,20 +86,8 @@ struct Proxy {
 impl Proxy {
     fn new(kube: &Kube, gateway: &'static str, port: u16, xds: SocketAddr) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let file = |name: &str| dir.path().join(name).display().to_string();
-        for name in ["tls.crt", "tls.key", "ca.crt"] {
-            let template = format!("go-template={{{{index .data \"{name}\" | base64decode}}}}");
-            let secret = format!("portolan-{gateway}");
-            std::fs::write(file(name), kube.kubectl(&["get", "secret", &secret, "-o", &template]).unwrap()).unwrap();
-        }
-        let output = Command::new(env!("CARGO_BIN_EXE_portolan"))
-            .args(["bootstrap", &format!("default/{gateway}"), "--xds", &xds.to_string()])
-            .args(["--certificate", &file("tls.crt"), "--key", &file("tls.key"), "--ca", &file("ca.crt")])
-            .args(["--server-name", "portolan.portolan-system.svc", "--admin-socket", &file("admin.sock")])
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
-        let config = String::from_utf8(output.stdout).unwrap();
+        crate::write_identity(kube, gateway, dir.path());
+        let config = crate::bootstrap(gateway, &xds.to_string(), dir.path());
         Self { gateway, at: SocketAddr::from(([127, 0, 0, 1], port)), dir, config, envoy: None }
     }
 

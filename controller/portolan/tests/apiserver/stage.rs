@@ -65,21 +65,9 @@ fn controller(kube: &Kube, xds: u16, metrics: u16, arguments: &[&str]) -> Proces
 
 /// An Envoy with the identity that Portolan made for the fleet.
 fn envoy(kube: &Kube, dir: &Path, xds: u16) -> Envoy {
-    let file = |name: &str| {
-        let template = format!(r#"go-template={{{{index .data "{name}" | base64decode}}}}"#);
-        let path = dir.join(name);
-        std::fs::write(&path, kube.kubectl(&["get", "secret", "portolan-web", "-o", &template]).unwrap()).unwrap();
-        path.display().to_string()
-    };
-    let admin = dir.join("admin.sock");
-    let output = Command::new(env!("CARGO_BIN_EXE_portolan"))
-        .args(["bootstrap", "default/web", "--xds", &format!("127.0.0.1:{xds}")])
-        .args(["--certificate", &file("tls.crt"), "--key", &file("tls.key"), "--ca", &file("ca.crt")])
-        .args(["--server-name", "portolan.portolan-system.svc", "--admin-socket", &admin.display().to_string()])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Envoy::start(&EnvoyOptions::new(String::from_utf8(output.stdout).unwrap(), admin.as_path())).unwrap()
+    crate::write_identity(kube, "web", dir);
+    let config = crate::bootstrap("web", &format!("127.0.0.1:{xds}"), dir);
+    Envoy::start(&EnvoyOptions::new(config, dir.join("admin.sock").as_path())).unwrap()
 }
 
 /// Asks every few milliseconds; counts what is not as it should be.
