@@ -83,6 +83,8 @@ fn values_that_mean_nothing_are_refused() {
         ("imagePullPolicy=Sometimes", "/imagePullPolicy"),
         ("gatewayClass.nam=x", "nam"),
         ("watchNamespaces={A_B}", "/watchNamespaces/0"),
+        ("certificates.lifetime=1d", "/certificates/lifetime"),
+        ("certificates.authorityLifetime=8760", "/certificates/authorityLifetime"),
     ] {
         let output = helm(&["template", "portolan", "charts/portolan", "--set", value]);
         let told = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -20,7 +20,7 @@ use rustls_pki_types::pem::PemObject as _;
 /// How long things are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
-    /// Of an authority. A new one is introduced when half of it is over
+    /// Of an authority, at least eight leaves. A new one is introduced when half of it is over
     pub authority: Duration,
     /// Of a proxy's or replica's certificate; renewed when half of it is over. At least ten minutes: kubelet takes up to two to bring a
     /// changed Secret to a pod
@@ -29,6 +29,8 @@ pub struct Lifetimes {
 
 /// The shortest lifetime of a leaf.
 pub const SHORTEST_LEAF: Duration = Duration::from_mins(10);
+/// An authority lives as long as so many leaves at least.
+pub const LEAVES: u32 = 8;
 
 impl Default for Lifetimes {
     fn default() -> Self {
@@ -37,11 +39,11 @@ impl Default for Lifetimes {
 }
 
 impl Lifetimes {
-    /// Bounded so that rotation can work: leaves of at least [`SHORTEST_LEAF`], authorities of at least eight leaves.
+    /// Bounded so that rotation can work: leaves of at least [`SHORTEST_LEAF`], authorities of at least [`LEAVES`] leaves.
     #[must_use]
     pub fn bounded(self) -> Self {
         let leaf = self.leaf.max(SHORTEST_LEAF);
-        Self { leaf, authority: self.authority.max(leaf * 8) }
+        Self { leaf, authority: self.authority.max(leaf * LEAVES) }
     }
 
     fn leaf_seconds(self) -> i64 {
@@ -134,7 +136,9 @@ impl Authorities {
         self.all.drain(..kept);
         let due = self.all.last().is_none_or(|newest| {
             let half = newest.introduced + (newest.not_after - newest.introduced) / 2;
-            rotate || half <= now
+            // Half of the shortest: where leaves are longer than they were, the next one is needed earlier.
+            let needed = newest.not_after - leaf * i64::from(LEAVES / 2);
+            rotate || half.min(needed) <= now
         });
         if due {
             self.all.push(Authority::new(now, lifetimes, new_key()?)?);
@@ -154,10 +158,11 @@ impl Authorities {
         self.all.iter().map(|authority| authority.key.serialize_pem()).collect()
     }
 
-    /// The newest one that everybody has had time to learn of; while there is none, the oldest.
+    /// The newest one that everybody has had time to learn of; while there is none, the oldest that a shortest leaf does not outlive.
     fn signer(&self, now: i64, lifetimes: Lifetimes) -> Option<&Authority> {
         let known = |authority: &&Authority| authority.introduced + lifetimes.leaf_seconds() <= now;
-        self.all.iter().rev().find(known).or_else(|| self.all.first())
+        let lasts = |authority: &&Authority| now + seconds(SHORTEST_LEAF) <= authority.not_after;
+        self.all.iter().rev().find(known).or_else(|| self.all.iter().find(lasts)).or_else(|| self.all.last())
     }
 
     /// The issuer of certificates that are made now, its name, and when it ends.

@@ -62,6 +62,8 @@ pub struct Leaf {
     pub key: String,
     /// The last second of its validity
     pub not_after: i64,
+    /// When to make the next one: half of its life is over
+    pub renew_at: i64,
 }
 
 impl std::fmt::Debug for Leaf {
@@ -121,26 +123,25 @@ impl Authorities {
         params.not_after = instant(not_after).into();
         let key = new_key()?;
         let certificate = params.signed_by(&key, &issuer)?;
-        Ok(Leaf { certificate: certificate.pem(), key: key.serialize_pem(), not_after })
+        let renew_at = half(now, not_after);
+        Ok(Leaf { certificate: certificate.pem(), key: key.serialize_pem(), not_after, renew_at })
     }
 
-    /// Whether a fleet's certificate (PEM) is still good: that of this identity, from the authority that signs now, and not yet half
-    /// through.
+    /// Whether a fleet's certificate (PEM) is still good: that of this identity, from the authority that signs now, not yet half
+    /// through, and no longer than those that are made now (clocks apart).
     #[must_use]
     pub fn is_current(&self, certificate: &[u8], identity: &Identity, now: i64, lifetimes: Lifetimes) -> bool {
         let Ok(der) = CertificateDer::from_pem_slice(certificate) else { return false };
         let Ok((_, parsed)) = x509_parser::parse_x509_certificate(&der) else { return false };
         let Ok((_, signer, _)) = self.issuer(now, lifetimes) else { return false };
         let issuer = parsed.issuer().iter_common_name().next().and_then(|name| name.as_str().ok());
-        let renew_at = parsed.validity().not_after.timestamp() - seconds(lifetimes.leaf) / 2;
-        issuer == Some(signer) && now < renew_at && Identity::of_certificate(&der).as_ref() == Some(identity)
+        let validity = parsed.validity();
+        let (issued, not_after) = (validity.not_before.timestamp() + SKEW, validity.not_after.timestamp());
+        let lasts = now < half(issued, not_after) && not_after <= now + seconds(lifetimes.leaf) + SKEW;
+        issuer == Some(signer) && lasts && Identity::of_certificate(&der).as_ref() == Some(identity)
     }
 }
 
-impl Leaf {
-    /// When to make the next one: half of a lifetime before its end.
-    #[must_use]
-    pub fn renew_at(&self, lifetimes: Lifetimes) -> i64 {
-        self.not_after - seconds(lifetimes.leaf) / 2
-    }
+const fn half(issued: i64, not_after: i64) -> i64 {
+    issued + (not_after - issued) / 2
 }

@@ -24,7 +24,7 @@ use portolan_model::NamespacedName;
 use portolan_translate::{BootstrapOptions, DEFAULT_CONNECTION_LIMIT, XdsServer};
 
 pub use addresses::{binding, is_external};
-pub use authority::{Authorities, CredentialError, Lifetimes, NewKey, SHORTEST_LEAF};
+pub use authority::{Authorities, CredentialError, LEAVES, Lifetimes, NewKey, SHORTEST_LEAF};
 pub use crds::crds;
 pub use heard::{Heard, gateway_of};
 pub use identity::{Identity, Leaf, TRUST_DOMAIN};

@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use portolan_model::read::parse_duration;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -173,6 +175,12 @@ pub struct ControllerOptions {
     /// Where /metrics, /livez and /readyz are served
     #[arg(long, default_value_t = 9810, value_name = "PORT")]
     pub metrics_port: u16,
+    /// Of the certificates of proxies and replicas, which are renewed when half of it is over; at least 10m
+    #[arg(long, default_value = "24h", value_parser = parse_duration, value_name = "DURATION")]
+    pub certificate_lifetime: Duration,
+    /// Of the authority that signs them, at least eight of those; a new one is introduced when half of it is over
+    #[arg(long, default_value = "17520h", value_parser = parse_duration, value_name = "DURATION")]
+    pub authority_lifetime: Duration,
     /// Watch only these namespaces; else all
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub watch_namespaces: Vec<String>,

@@ -122,7 +122,7 @@ fn rotation_interrupts_nobody() {
         authorities = look(&mut secret, now);
         most = most.max(authorities.certificates().matches("BEGIN").count());
         names_seen.insert(format!("{authorities:?}"));
-        if now >= server.renew_at(lifetimes()) {
+        if now >= server.renew_at {
             server = authorities.server(&names, now, lifetimes(), &mut key).unwrap();
         }
         if proxy.renew(&authorities, now) {
@@ -136,6 +136,45 @@ fn rotation_interrupts_nobody() {
     assert!((2..=4).contains(&most), "{most}");
     assert!(names_seen.len() >= 8, "{names_seen:?}");
     assert_eq!(authorities.certificates().matches("BEGIN").count(), 1);
+}
+
+/// Settings change: certificates come to be as they say, and no authority signs beyond its own end.
+#[test]
+fn lifetimes_that_change_are_followed() {
+    let long = Lifetimes { authority: Duration::from_hours(24 * 365), leaf: Duration::from_hours(24) };
+    let identity = Identity { gateway: NamespacedName::new("infra", "edge"), uid: "3f1c".into() };
+    // Longer, with an authority that lasts less than a leaf.
+    let mut secret = created(START);
+    let mut leaf = look(&mut secret, START).client(&identity, START, lifetimes(), &mut key).unwrap();
+    let (mut made, mut trusted_alone) = (0, true);
+    for minute in 0..72 * 60 {
+        let now = START + minute * MINUTE;
+        let action = look_after_authority(Some(&secret), "portolan-system", now, long, &mut key).unwrap();
+        let authorities = match action {
+            AuthorityAction::Update(updated, all) => {
+                secret = updated;
+                all
+            }
+            AuthorityAction::Keep(all) => all,
+            AuthorityAction::Create(_) => panic!("replaced"),
+        };
+        trusted_alone = authorities.certificates().matches("BEGIN").count() == 1;
+        if !authorities.is_current(leaf.certificate.as_bytes(), &identity, now, long) {
+            leaf = authorities.client(&identity, now, long, &mut key).unwrap();
+            made += 1;
+        }
+        assert!(leaf.not_after >= now + 5 * MINUTE, "minute {minute}: {leaf:?}");
+        let (_, _, ends) = authorities.issuer(now, long).unwrap();
+        assert!(ends >= now + LEAF, "minute {minute}: an authority signs that has ended");
+    }
+    assert!((4..12).contains(&made) && trusted_alone, "{made}");
+
+    // Shorter: one that lasts longer is replaced.
+    let end = START + 72 * 60 * MINUTE;
+    let authorities = look(&mut secret, end);
+    let day = authorities.client(&identity, end, long, &mut key).unwrap();
+    assert!(authorities.is_current(day.certificate.as_bytes(), &identity, end, long));
+    assert!(!authorities.is_current(day.certificate.as_bytes(), &identity, end, lifetimes()));
 }
 
 #[test]

@@ -31,6 +31,7 @@ use crate::objects::{Bookkeeping, Object};
 use crate::{NamespacedName, ObjectKey};
 
 pub use document::{MAX_BYTES, MAX_COPIES, MAX_DEPTH};
+pub use schema::parse_duration;
 pub use written::REDACTED;
 
 /// A place in a file, both numbers counted from 1. Objects of an API server have no places: the file is empty, both are 0.

@@ -87,10 +87,7 @@ impl Keeper {
         let now = seconds(SystemTime::now());
         let Some(all) = self.authorities(now).await.context("the authority")? else { return Ok(()) };
         let trusted = all.certificates();
-        let due = done
-            .server
-            .as_ref()
-            .is_none_or(|(before, leaf)| *before != trusted || leaf.renew_at(self.lifetimes) <= now);
+        let due = done.server.as_ref().is_none_or(|(before, leaf)| *before != trusted || leaf.renew_at <= now);
         if due {
             let leaf = all.server(&self.names, now, self.lifetimes, &mut || rcgen::KeyPair::generate())?;
             self.config.send_replace(Some(Arc::new(server_config(&trusted, &leaf)?)));

@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime};
 use kube::Client;
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, GroupVersionKind};
-use portolan_fleet::{Fleet, Identity, Lifetimes, Platform};
+use portolan_fleet::{Fleet, Identity, LEAVES, Lifetimes, Platform};
 use portolan_kubernetes::report::Report;
 use portolan_kubernetes::{
     ApplierOptions, Lease, LeaseOptions, Manifests, StatusOptions, Statuses, events, report, watch,
@@ -54,6 +54,7 @@ pub fn controller(options: &ControllerOptions) -> Result<Verdict, Failure> {
 }
 
 async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
+    let lifetimes = lifetimes(options)?;
     let mut signals = Signals::listen().map_err(Failure::environment)?;
     // Where another part of the program has chosen before, it is the same.
     _ = rustls::crypto::ring::default_provider().install_default();
@@ -108,7 +109,7 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
         leadership: leadership.clone(),
         namespace: options.namespace.clone(),
         names: vec![platform.server_name.clone()],
-        lifetimes: Lifetimes::default().bounded(),
+        lifetimes,
         fleets,
         problems: unkept,
         config,
@@ -198,6 +199,24 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     _ = tokio::time::timeout(Duration::from_secs(1), serving).await;
     drop(messages);
     Ok(())
+}
+
+/// What the options say, where rotation can work with it.
+fn lifetimes(options: &ControllerOptions) -> Result<Lifetimes, Failure> {
+    let lifetimes = Lifetimes { authority: options.authority_lifetime, leaf: options.certificate_lifetime };
+    let least = lifetimes.bounded();
+    if lifetimes.leaf < least.leaf {
+        return Err(Failure::Usage(
+            "--certificate-lifetime must be 10m at least, or certificates end on their way to proxies".into(),
+        ));
+    }
+    if lifetimes.authority < least.authority {
+        let minutes = least.authority.as_secs().div_ceil(60);
+        return Err(Failure::Usage(format!(
+            "--authority-lifetime must be {LEAVES} times --certificate-lifetime at least, here {minutes}m, or no authority can take over from another"
+        )));
+    }
+    Ok(lifetimes)
 }
 
 /// Shares reports with the other replicas. What it needs for that is its pod's UID, and until that can be had it tells them nothing.

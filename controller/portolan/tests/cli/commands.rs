@@ -24,6 +24,22 @@ fn help_and_version() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// Before anything is asked of an API server.
+#[test]
+fn lifetimes_that_cannot_work_are_refused() {
+    let dir = Dir::new().unwrap();
+    for (arguments, words) in [
+        (["--certificate-lifetime", "1d"], "a duration such as"),
+        (["--certificate-lifetime", "9m59s"], "must be 10m at least"),
+        (["--certificate-lifetime", "2191h"], "must be 8 times --certificate-lifetime at least, here 1051680m"),
+        (["--authority-lifetime", "191h"], "here 11520m"),
+    ] {
+        let output = portolan(&dir.path(), &[&["controller", "--pod", "here"], &arguments[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(err(&output).contains(words), "{arguments:?}: {}", err(&output));
+    }
+}
+
 #[test]
 fn check_is_a_linter() {
     let dir = manifests();

@@ -11,6 +11,15 @@ pub(in crate::read) static DURATION: Pattern = Pattern::new(
     "a duration such as `10s`, `500ms` or `1m30s`: one to four numbers of up to five digits, each with h, m, s or ms",
 );
 
+/// A duration in the Gateway API's form (GEP-2257), such as `1h30m`.
+///
+/// # Errors
+/// In words, when it is none.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let parsed = if DURATION.is_match(text) { parse(text) } else { None };
+    parsed.ok_or_else(|| format!("must be {}", DURATION.means))
+}
+
 static TEXT: Text = Text::formed(0, usize::MAX, &DURATION);
 
 pub(in crate::read) fn duration(reader: &mut Reader, node: &Node) -> Duration {
@@ -44,6 +53,15 @@ fn parse(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_none_is_told() {
+        assert_eq!(parse_duration("2160h"), Ok(Duration::from_hours(2160)));
+        for text in ["", "5", "1d", "123456s", "1s1s1s1s1s", "-1s", "1.5h", " 1s"] {
+            let told = parse_duration(text).unwrap_err();
+            assert!(told.contains("a duration such as"), "{text}: {told}");
+        }
+    }
 
     #[test]
     fn parses() {

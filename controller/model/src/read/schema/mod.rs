@@ -20,6 +20,7 @@ pub(super) use choice::Choice;
 #[cfg(test)]
 pub(super) use duration::DURATION;
 pub(super) use duration::duration;
+pub use duration::parse_duration;
 pub(super) use fields::Fields;
 pub(super) use raw::Shape;
 pub(super) use similar::similar;
