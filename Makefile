@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test fast unit lint fmt deny deny-advisories bench conformance-local crds kube test-cluster cluster cluster-down conformance clean
+.PHONY: help demo test fast unit lint fmt deny deny-advisories bench conformance-local crds kube test-cluster cluster cluster-down conformance conformance-compare clean
 
 # Tools that Portolan fetches for itself live outside the tree.
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/portolan
@@ -23,7 +23,7 @@ test: fast unit ## every test, and their counts
 
 fast: ## the checks that take seconds: format, shell syntax
 	@cargo fmt --all --check
-	@for script in hack/*.sh .ci/run .ci/cluster conformance/run.sh conformance/cluster/cluster conformance/cluster/lib/*.sh; do bash -n "$$script"; done
+	@for script in hack/*.sh .ci/run .ci/cluster conformance/run.sh conformance/compare.sh conformance/cluster/cluster conformance/cluster/lib/*.sh; do bash -n "$$script"; done
 
 # The Go tests are compiled while those of Rust run, which wait more than they compute. They judge the programs that `cargo test` built: any
 # other selection of packages has other features, and would build all dependencies again.
@@ -83,6 +83,9 @@ cluster-down: ## end it
 
 conformance: ## the official suite against Portolan in a cluster: ours, or that of KUBECONFIG (conformance/run.sh --help)
 	@conformance/run.sh
+
+conformance-compare: ## the suite against Envoy Gateway and against Portolan, in the same cluster
+	@conformance/compare.sh
 
 clean: ## remove what was built (not the cache of tools)
 	@cargo clean

@@ -13,6 +13,8 @@ Settings, by environment or as `make conformance NAME=VALUE`:
   PARALLEL          tests at once (default 6)
   CHAOS=1           kill the leader every 30 seconds meanwhile
   RUN               one test by its short name, such as HTTPRouteWeight; no report is kept
+  FEATURES          with commas between them: what is tested, instead of what the GatewayClass claims
+  REPORT=no         keep no report
   PROFILES          default GATEWAY-HTTP,GATEWAY-GRPC
   INSTALL=no        somebody else runs the controller: no image, no chart
   CRDS=no           leave the CRDs that are there
@@ -28,7 +30,7 @@ case "${1:-}" in '') ;; -h | --help) usage; exit 0 ;; *) usage >&2; exit 2 ;; es
 say() { printf '%s %s\n' "$(date +%T)" "$*"; }
 die() { echo "conformance: $*" >&2; exit 1; }
 
-: "${CHANNEL:=experimental}" "${PARALLEL:=6}" "${CHAOS:=}" "${RUN:=}" "${PROFILES:=GATEWAY-HTTP,GATEWAY-GRPC}" "${INSTALL:=yes}" "${CRDS:=yes}"
+: "${CHANNEL:=experimental}" "${PARALLEL:=6}" "${CHAOS:=}" "${RUN:=}" "${FEATURES:=}" "${REPORT:=}" "${PROFILES:=GATEWAY-HTTP,GATEWAY-GRPC}" "${INSTALL:=yes}" "${CRDS:=yes}"
 : "${IMAGE:=}" "${PROXY_IMAGE:=}" "${HELM_ARGUMENTS:=}" "${CLASS:=portolan}" "${NAMESPACE:=portolan-system}"
 : "${OUT:=${XDG_CACHE_HOME:-$HOME/.cache}/portolan/conformance}"
 case "$CHANNEL" in standard | experimental) ;; *) die "CHANNEL=$CHANNEL: the Gateway API has the channels standard and experimental" ;; esac
@@ -246,6 +248,7 @@ arguments=(-test.v -test.run '^TestConformance$' -test.timeout 60m -test.paralle
   -gateway-class "$CLASS" -conformance-profiles "$PROFILES" -summary "$OUT/summary" -report-output "$report"
   -organization portolan -project portolan -url https://portolan.dev -version "$version" -contact https://portolan.dev/contact)
 [ -z "$RUN" ] || arguments+=(-run-test "$RUN")
+[ -z "$FEATURES" ] || arguments+=(-supported-features "$FEATURES")
 [ -z "${USABLE_ADDRESS:-}" ] || arguments+=(-usable-address "$USABLE_ADDRESS")
 [ -z "${UNUSABLE_ADDRESS:-}" ] || arguments+=(-unusable-address "$UNUSABLE_ADDRESS")
 say "the suite begins, $PARALLEL tests at once${CHAOS:+, the leader killed every 30 s}"
@@ -268,7 +271,7 @@ if [ "$INSTALL" != no ]; then
 fi
 if [ -n "$own" ] && [ "$INSTALL" != no ] && [ -z "$RUN" ]; then appetite || failed "a replica of the controller uses more than it may"; fi
 
-if [ -z "$RUN" ]; then
+if [ -z "$RUN$FEATURES" ] && [ "$REPORT" != no ]; then
   mkdir -p "$folder"
   cp "$report" "$folder/"
   readme "$folder" >"$folder/README.md"

@@ -16,6 +16,8 @@ pub struct Installation {
     kinds: BTreeMap<Kind, KindState>,
     /// Since when kinds are failing. A watch that breaks is back in a moment, most of the time
     failing: BTreeMap<Kind, Instant>,
+    /// As it was when it was asked for last
+    told: Option<Arc<Installed>>,
 }
 
 impl Installation {
@@ -32,8 +34,18 @@ impl Installation {
         self.kinds.insert(kind, state);
     }
 
-    /// As it is now.
-    pub fn installed(&self, now: Instant) -> Installed {
+    /// As it is now, where it differs from what it was.
+    pub fn news(&mut self, now: Instant) -> Option<Arc<Installed>> {
+        let installed = self.installed(now);
+        if self.told.as_deref() == Some(&installed) {
+            return None;
+        }
+        let installed = Arc::new(installed);
+        self.told = Some(Arc::clone(&installed));
+        Some(installed)
+    }
+
+    fn installed(&self, now: Instant) -> Installed {
         let mut installed = Installed { crds: self.crds.clone(), ..Installed::default() };
         for (kind, state) in &self.kinds {
             match state {

@@ -116,7 +116,8 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     };
     tasks.spawn(keeper.run());
     let (reporting, reported) = tokio::sync::watch::channel(Report::default());
-    let pilot = Pilot::new(Around {
+    let unlisted = own::KINDS.iter().flat_map(|made| places.iter().map(|place| (made.kind, place.clone()))).collect();
+    let around = Around {
         server: server.clone(),
         statuses: statuses.clone(),
         following: watches.following.clone(),
@@ -127,9 +128,9 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
         keeping,
         holding,
         reporting,
-        unlisted: own::KINDS.iter().flat_map(|made| places.iter().map(|place| (made.kind, place.clone()))).collect(),
         ipv6,
-    });
+    };
+    let pilot = Pilot::new(around, unlisted);
     let (messages, inbox) = channel();
     let (ended, mut pilot_ended) = tokio::sync::oneshot::channel();
     std::thread::Builder::new()

@@ -1,12 +1,14 @@
 //! The thread that owns all state: what the API server has, the engine, what proxies said.
 
+mod fleets;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use portolan_engine::{Engine, Event, Options};
-use portolan_fleet::{Fleet, Heard, ManagedFleet, Platform, binding, gateway_of, resource_name, troubles};
+use portolan_fleet::{Heard, Platform, gateway_of};
 use portolan_kubernetes::report::{Own, Report};
 use portolan_kubernetes::status::says_programmed;
 use portolan_kubernetes::watch::{Following, Found, Place};
@@ -16,12 +18,12 @@ use portolan_model::objects::Object;
 use portolan_model::{CONTROLLER_NAME, Kind, Name, NamespacedName, ObjectKey};
 use portolan_resolve::World as _;
 use portolan_xds::{FleetName, Server, Transition};
-use serde_json::Value;
 use tokio::sync::watch;
 
 use super::classes::Classes;
 use super::installation::Installation;
 use super::keeper::Fleets;
+use super::own::Objects;
 use super::troubles::Troubles;
 use crate::load::seconds;
 use crate::run::metrics::Times;
@@ -64,39 +66,23 @@ const NAMES_SECRETS: [Kind; 5] =
 pub struct Pilot {
     engine: Engine,
     heard: Heard,
-    server: Server,
-    statuses: Statuses,
-    following: Following,
-    platform: Platform,
-    manifests: Manifests,
-    progress: watch::Sender<Progress>,
-    times: Times,
+    around: Around,
     /// What this replica's proxies have said, and where it goes
     own_report: Own,
-    reporting: watch::Sender<Report>,
     /// What all replicas know together, as far as the engine has been told
     reports: BTreeMap<Arc<str>, Report>,
     known: Report,
     /// Of Gateways
     uids: BTreeMap<NamespacedName, Arc<str>>,
-    /// What Portolan has made, by kind and name
-    own: BTreeMap<(&'static str, NamespacedName), Value>,
-    /// The fleets, for whoever keeps their credentials
-    keeping: watch::Sender<Arc<Fleets>>,
-    /// Kinds and places of which not all that Portolan has made is known yet
-    unlisted: BTreeSet<(&'static str, Place)>,
+    made: Objects,
     /// Under which name each fleet is served
     served: BTreeMap<NamespacedName, FleetName>,
-    /// Gateways by the name of what is made for them
-    fleets: BTreeMap<NamespacedName, NamespacedName>,
-    /// Portolan's classes, and whoever keeps those that are used
+    /// Portolan's
     classes: BTreeMap<ObjectKey, Meta>,
-    holding: watch::Sender<Arc<Classes>>,
     installation: Installation,
     troubles: Troubles,
     /// What of a fleet's parameters could not be done
     unmade: BTreeMap<NamespacedName, Vec<String>>,
-    ipv6: bool,
     started: Instant,
     listed: bool,
     /// What is to be followed one by one, and what of that has been read
@@ -105,7 +91,14 @@ pub struct Pilot {
     /// The whole world is known; stays true
     is_open: bool,
     /// Statuses of a world that has not been read whole
-    held: (BTreeMap<ObjectKey, Option<Meta>>, BTreeMap<ObjectKey, Option<Status>>),
+    held: Told,
+}
+
+/// What the writer of statuses is told: objects as the API server has them, and what their statuses should be. `None`: gone.
+#[derive(Default)]
+struct Told {
+    observed: BTreeMap<ObjectKey, Option<Meta>>,
+    statuses: BTreeMap<ObjectKey, Option<Status>>,
 }
 
 /// What the pilot speaks to.
@@ -117,63 +110,39 @@ pub struct Around {
     pub manifests: Manifests,
     pub progress: watch::Sender<Progress>,
     pub times: Times,
+    /// The fleets, for whoever keeps their credentials
     pub keeping: watch::Sender<Arc<Fleets>>,
+    /// The classes and which of them are used, for whoever keeps those
     pub holding: watch::Sender<Arc<Classes>>,
+    /// For the other replicas
     pub reporting: watch::Sender<Report>,
-    /// What there is to list of what Portolan has made
-    pub unlisted: BTreeSet<(&'static str, Place)>,
     /// Whether this machine, and so presumably every node, has IPv6
     pub ipv6: bool,
 }
 
 impl Pilot {
-    pub fn new(around: Around) -> Self {
-        let Around {
-            server,
-            statuses,
-            following,
-            platform,
-            manifests,
-            progress,
-            times,
-            keeping,
-            holding,
-            reporting,
-            unlisted,
-            ipv6,
-        } = around;
+    /// `unlisted`: what there is to list of what Portolan has made.
+    pub fn new(around: Around, unlisted: BTreeSet<(&'static str, Place)>) -> Self {
         Self {
+            around,
             engine: Engine::new(Options::default()),
             heard: Heard::default(),
-            server,
-            statuses,
-            following,
-            platform,
-            manifests,
-            progress,
-            times,
-            keeping,
             own_report: Own::default(),
-            reporting,
             reports: BTreeMap::new(),
             known: Report::default(),
             uids: BTreeMap::new(),
-            own: BTreeMap::new(),
+            made: Objects::new(unlisted),
             served: BTreeMap::new(),
-            unlisted,
-            fleets: BTreeMap::new(),
             classes: BTreeMap::new(),
-            holding,
             installation: Installation::default(),
             troubles: Troubles::new(),
             unmade: BTreeMap::new(),
-            ipv6,
             started: Instant::now(),
             listed: false,
             following_wanted: Arc::default(),
             followed: Arc::default(),
             is_open: false,
-            held: Default::default(),
+            held: Told::default(),
         }
     }
 
@@ -203,12 +172,12 @@ impl Pilot {
     fn take(&mut self, message: Message) {
         match message {
             Message::Notice(Notice::Changes(changes)) => {
-                self.times.event(SystemTime::now());
+                self.around.times.event(SystemTime::now());
                 self.changes(changes);
             }
             Message::Notice(Notice::Kind { kind, state }) => {
                 self.installation.kind(kind, state.clone(), Instant::now());
-                self.progress.send_modify(|progress| _ = progress.kinds.insert(kind, state));
+                self.around.progress.send_modify(|progress| _ = progress.kinds.insert(kind, state));
                 self.advance(Vec::new(), BTreeMap::new());
             }
             Message::Notice(Notice::Bundles(crds)) => {
@@ -227,8 +196,7 @@ impl Pilot {
             }
             Message::Troubles(troubles) => {
                 self.troubles = troubles;
-                let gateways: Vec<NamespacedName> = self.fleets.values().cloned().collect();
-                let events = gateways.iter().map(|gateway| self.problems(gateway)).collect();
+                let events = self.made.gateways().map(|gateway| self.problems(gateway)).collect();
                 self.advance(events, BTreeMap::new());
             }
             Message::Own(found) => self.found(found),
@@ -249,7 +217,7 @@ impl Pilot {
                 }
                 self.report();
             }
-            Message::CutOff(is_cut_off) => self.server.set_cut_off(is_cut_off),
+            Message::CutOff(is_cut_off) => self.around.server.set_cut_off(is_cut_off),
             Message::Reports(reports) => {
                 self.reports = reports;
                 let known = Report::merge(self.reports.values().chain([self.own_report.report()]));
@@ -273,7 +241,7 @@ impl Pilot {
                 None => self.uids.remove(&key.name),
             };
             let Some(before) = before.filter(|before| Some(before) != uid) else { continue };
-            self.manifests.gone(&before);
+            self.around.manifests.gone(&before);
             self.own_report.gone(&before);
             self.unmade.remove(&key.name);
             // Perhaps another Gateway under its name: whose fleet is another, and has not said anything.
@@ -297,12 +265,11 @@ impl Pilot {
         self.advance(events, observed);
     }
 
-    fn advance(&mut self, events: Vec<Event>, observed: BTreeMap<ObjectKey, Option<Meta>>) {
+    fn advance(&mut self, mut events: Vec<Event>, observed: BTreeMap<ObjectKey, Option<Meta>>) {
         let start = Instant::now();
-        let mut events = events;
         events.push(Event::Time(seconds(SystemTime::now())));
         if self.tells_of_classes() {
-            events.push(Event::Installed(Arc::new(self.installation.installed(start))));
+            events.extend(self.installation.news(start).map(Event::Installed));
         }
         let mut statuses: BTreeMap<ObjectKey, Option<Status>> = BTreeMap::new();
         // A binding is an answer to what Gateways ask for, and does not change what they ask for: the second round gives no third.
@@ -312,28 +279,24 @@ impl Pilot {
             for gateway in output.removed_fleets {
                 events.extend(self.heard.removed(&gateway));
                 if let Some(name) = self.served.remove(&gateway) {
-                    self.server.remove_fleet(&name);
+                    self.around.server.remove_fleet(&name);
                 }
             }
             for (gateway, changes) in output.fleets {
                 let Some(name) = self.server_name(&gateway) else { continue };
-                let position = self.server.publish(&name, changes.clone());
+                let position = self.around.server.publish(&name, changes.clone());
                 self.heard.published(&gateway, &changes, position);
             }
             for (gateway, intent) in output.intents {
                 intents = true;
-                let name = NamespacedName::new(gateway.namespace.clone(), resource_name(&gateway));
-                match &intent {
-                    Some(_) => _ = self.fleets.insert(name, gateway.clone()),
-                    None => _ = self.fleets.remove(&name),
-                }
+                self.made.belongs(&gateway, intent.is_some());
                 events.extend(self.bind(&gateway));
                 self.order(&gateway);
                 events.push(self.problems(&gateway));
             }
             statuses.extend(output.statuses);
         }
-        self.times.computed(start.elapsed());
+        self.around.times.computed(start.elapsed());
         if intents {
             self.keep();
         }
@@ -352,16 +315,16 @@ impl Pilot {
         observed: BTreeMap<ObjectKey, Option<Meta>>,
         statuses: BTreeMap<ObjectKey, Option<Status>>,
     ) {
-        self.held.0.extend(observed);
-        self.held.1.extend(statuses);
+        self.held.observed.extend(observed);
+        self.held.statuses.extend(statuses);
         if self.is_open || self.listed && self.is_late() {
-            let (observed, statuses) = std::mem::take(&mut self.held);
-            self.statuses.update(observed, statuses);
+            let Told { observed, statuses } = std::mem::take(&mut self.held);
+            self.around.statuses.update(observed, statuses);
         } else if self.tells_of_classes() {
             let is_class = |key: &ObjectKey| key.kind == Kind::GatewayClass;
-            let observed: Vec<_> = self.held.0.extract_if(.., |key, _| is_class(key)).collect();
-            let statuses = self.held.1.extract_if(.., |key, _| is_class(key)).collect();
-            self.statuses.update(observed, statuses);
+            let observed: Vec<_> = self.held.observed.extract_if(.., |key, _| is_class(key)).collect();
+            let statuses = self.held.statuses.extract_if(.., |key, _| is_class(key)).collect();
+            self.around.statuses.update(observed, statuses);
         }
     }
 
@@ -393,40 +356,15 @@ impl Pilot {
             };
         let used: BTreeSet<Name> = self.uids.keys().filter_map(class_of).collect();
         let held = |(key, meta): (&ObjectKey, &Meta)| (key.clone(), (meta.clone(), used.contains(&key.name.name)));
-        self.holding.send_replace(Arc::new(self.classes.iter().map(held).collect()));
-    }
-
-    /// What of a Gateway's fleet could not be made as it should be, to the knowledge of this replica.
-    fn problems(&self, gateway: &NamespacedName) -> Event {
-        let told = self.uids.get(gateway).and_then(|uid| self.troubles.get(uid)).into_iter().flatten().cloned();
-        let unmade = self.unmade.get(gateway).into_iter().flatten().cloned();
-        let deployment = self.made("Deployment", gateway).map(|deployment| troubles(gateway, deployment));
-        let others = unmade.chain(deployment.into_iter().flatten()).map(Name::from);
-        Event::Problems { gateway: gateway.clone(), problems: told.chain(others).collect() }
-    }
-
-    /// The name under which the fleet of a Gateway is served.
-    fn server_name(&mut self, gateway: &NamespacedName) -> Option<FleetName> {
-        let uid = self.uids.get(gateway)?;
-        let name = self.served.entry(gateway.clone()).or_insert_with(|| Fleet::of(gateway.clone()).server_name_of(uid));
-        Some(name.clone())
-    }
-
-    /// Hands over which fleets there are.
-    fn keep(&self) {
-        let fleet = |gateway: &NamespacedName| {
-            let kept = (Arc::clone(self.uids.get(gateway)?), self.engine.intent(gateway)?.clone());
-            Some((gateway.clone(), kept))
-        };
-        self.keeping.send_replace(Arc::new(self.engine.fleets().filter_map(fleet).collect()));
+        self.around.holding.send_replace(Arc::new(self.classes.iter().map(held).collect()));
     }
 
     /// Tells the other replicas what this one alone knows, where that is news.
     fn report(&mut self) {
-        let Self { own_report, engine, .. } = self;
+        let Self { own_report, engine, around, .. } = self;
         own_report.keep(|refused| engine.refused().any(|other| other == *refused));
         let report = own_report.report();
-        self.reporting.send_if_modified(|told| {
+        around.reporting.send_if_modified(|told| {
             let is_news = told != report;
             if is_news {
                 told.clone_from(report);
@@ -435,81 +373,10 @@ impl Pilot {
         });
     }
 
-    /// Something that Portolan has made has changed.
-    fn found(&mut self, found: Found) {
-        let Found { kind, objects, whole } = found;
-        let mut names: BTreeSet<NamespacedName> = objects.keys().cloned().collect();
-        if let Some(place) = whole {
-            let is_here = |name: &NamespacedName| place.as_ref().is_none_or(|namespace| name.namespace == *namespace);
-            // Also those of which there is nothing: now that is known.
-            names.extend(self.fleets.keys().filter(|name| is_here(name)).cloned());
-            self.own.retain(|(other, name), _| *other != kind || !is_here(name));
-            self.unlisted.remove(&(kind, place));
-        }
-        for (name, object) in objects {
-            match object {
-                Some(object) => _ = self.own.insert((kind, name), object),
-                None => _ = self.own.remove(&(kind, name)),
-            }
-        }
-        let gateways: Vec<NamespacedName> = names.iter().filter_map(|name| self.fleets.get(name).cloned()).collect();
-        let mut events = Vec::new();
-        for gateway in gateways {
-            if kind == "Service" {
-                events.extend(self.bind(&gateway));
-            }
-            // Whoever changed or deleted it, it is to be as it was.
-            self.order(&gateway);
-            events.push(self.problems(&gateway));
-        }
-        if !events.is_empty() {
-            self.advance(events, BTreeMap::new());
-        }
-        self.open();
-    }
-
-    fn made(&self, kind: &'static str, gateway: &NamespacedName) -> Option<&Value> {
-        self.own.get(&(kind, NamespacedName::new(gateway.namespace.clone(), resource_name(gateway))))
-    }
-
-    /// Where the proxies of a Gateway listen.
-    fn bind(&self, gateway: &NamespacedName) -> Option<Event> {
-        if self.unlisted.iter().any(|(kind, _)| *kind == "Service") {
-            // Nothing is known yet; `found` comes back to it.
-            return None;
-        }
-        let binding =
-            self.engine.intent(gateway).map(|intent| binding(intent, self.made("Service", gateway), self.ipv6));
-        Some(Event::Binding { gateway: gateway.clone(), binding })
-    }
-
-    /// Has the fleet of a Gateway made as it should be.
-    fn order(&mut self, gateway: &NamespacedName) {
-        if !self.is_open {
-            return;
-        }
-        let Some(uid) = self.uids.get(gateway) else { return };
-        if self.engine.intent(gateway).is_some_and(|intent| intent.refused) {
-            return;
-        }
-        let made = self.engine.intent(gateway).map(|intent| {
-            let running = self.made("Deployment", gateway).or_else(|| self.made("DaemonSet", gateway));
-            let fleet = ManagedFleet { gateway, uid, intent };
-            portolan_fleet::manifests(fleet, &self.platform, running, false)
-        });
-        let (objects, problems) = made.map(|made| (made.objects, made.problems)).unzip();
-        // Another controller's Gateway, now: nothing of it is ours any more.
-        self.manifests.want(uid, objects.unwrap_or_default());
-        match problems.filter(|problems: &Vec<String>| !problems.is_empty()) {
-            Some(problems) => _ = self.unmade.insert(gateway.clone(), problems),
-            None => _ = self.unmade.remove(gateway),
-        }
-    }
-
     /// Serves proxies once the whole world is known (design invariant 7), with what is followed one by one: a certificate that is not
     /// there yet would be answered as held, and a proxy that starts then would do without it for a moment.
     fn open(&mut self) {
-        if self.is_open || !self.listed || !self.unlisted.is_empty() || self.followed != self.following_wanted {
+        if self.is_open || !self.listed || !self.made.is_whole() || self.followed != self.following_wanted {
             return;
         }
         self.is_open = true;
@@ -517,8 +384,8 @@ impl Pilot {
         for gateway in &gateways {
             self.order(gateway);
         }
-        self.server.open();
-        self.progress.send_modify(|progress| progress.synced = true);
+        self.around.server.open();
+        self.around.progress.send_modify(|progress| progress.synced = true);
         // The statuses that were held back.
         self.advance(Vec::new(), BTreeMap::new());
     }
@@ -532,7 +399,7 @@ impl Pilot {
             certificates.map(|certificate| ObjectKey::new(Kind::Secret, certificate.secret)).collect::<Vec<_>>()
         });
         self.following_wanted = Arc::new(secrets.collect());
-        self.following.set(Arc::clone(&self.following_wanted));
+        self.around.following.set(Arc::clone(&self.following_wanted));
     }
 }
 
