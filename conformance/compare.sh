@@ -79,7 +79,7 @@ remove() { # RELEASE NAMESPACE CLASS
 suite() { # NAME [SETTING...]: prints the seconds
   local name=$1
   shift
-  env OUT="$OUT/$name" "$@" conformance/run.sh >"$OUT/$name.log" 2>&1 || say "$name: not all passed, see $OUT/$name.log" >&2
+  env OUT="$OUT/$name" "$@" conformance/run.sh >"$OUT/$name.log" 2>&1 || say "$name: $(tail -n 1 "$OUT/$name.log"); see $OUT/$name.log" >&2
   grep -E ' passed, .* failed' "$OUT/$name.log" >&2 || true
   sed -n 's/.*the suite took \([0-9]*\) s.*/\1/p' "$OUT/$name.log"
 }
@@ -99,6 +99,9 @@ for ((round = 1; round <= ROUNDS; round++)); do
   install_theirs >"$OUT/install-theirs.log" 2>&1
   suite "envoy-gateway-$round" INSTALL=no CLASS=eg FEATURES="$features" REPORT=no >>"$OUT/envoy-gateway"
   remove eg envoy-gateway-system eg >>"$OUT/remove.log" 2>&1
+done
+for name in portolan envoy-gateway; do
+  [ "$(wc -l <"$OUT/$name")" = "$ROUNDS" ] || { echo "compare: not every run of $name got as far as the suite" >&2; exit 1; }
 done
 ours=$(median <"$OUT/portolan") others=$(median <"$OUT/envoy-gateway")
 awk -v ours="$ours" -v others="$others" -v rounds="$ROUNDS" -v version="$VERSION" 'BEGIN {

@@ -20,8 +20,8 @@ pub const LABELS: &str = "app.kubernetes.io/name=portolan-proxy,app.kubernetes.i
 
 /// What there is of it.
 pub struct Objects {
-    /// By kind and name
-    objects: BTreeMap<(&'static str, NamespacedName), Value>,
+    /// What is known, by kind too
+    by_name: BTreeMap<(&'static str, NamespacedName), Value>,
     /// Kinds and places of which not all is known yet
     unlisted: BTreeSet<(&'static str, Place)>,
     /// Gateways by the name of what is made for them
@@ -30,7 +30,7 @@ pub struct Objects {
 
 impl Objects {
     pub const fn new(unlisted: BTreeSet<(&'static str, Place)>) -> Self {
-        Self { objects: BTreeMap::new(), unlisted, gateways: BTreeMap::new() }
+        Self { by_name: BTreeMap::new(), unlisted, gateways: BTreeMap::new() }
     }
 
     /// Whether a Gateway has a fleet.
@@ -49,7 +49,7 @@ impl Objects {
     }
 
     pub fn get(&self, kind: &'static str, gateway: &NamespacedName) -> Option<&Value> {
-        self.objects.get(&(kind, NamespacedName::new(gateway.namespace.clone(), resource_name(gateway))))
+        self.by_name.get(&(kind, NamespacedName::new(gateway.namespace.clone(), resource_name(gateway))))
     }
 
     pub fn is_listed(&self, kind: &str) -> bool {
@@ -69,13 +69,13 @@ impl Objects {
             let is_here = |name: &NamespacedName| place.as_ref().is_none_or(|namespace| name.namespace == *namespace);
             // Also those of which there is nothing: now that is known.
             names.extend(self.gateways.keys().filter(|name| is_here(name)).cloned());
-            self.objects.retain(|(other, name), _| *other != kind || !is_here(name));
+            self.by_name.retain(|(other, name), _| *other != kind || !is_here(name));
             self.unlisted.remove(&(kind, place));
         }
         for (name, object) in objects {
             match object {
-                Some(object) => _ = self.objects.insert((kind, name), object),
-                None => _ = self.objects.remove(&(kind, name)),
+                Some(object) => _ = self.by_name.insert((kind, name), object),
+                None => _ = self.by_name.remove(&(kind, name)),
             }
         }
         names.iter().filter_map(|name| self.gateways.get(name).cloned()).collect()
