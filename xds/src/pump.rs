@@ -50,6 +50,7 @@ struct Pump {
 impl Pump {
     fn open(server: Arc<Inner>, hosted: Arc<Hosted>, outbound: Sender, counted: CountedStream) -> Self {
         let id = server.new_stream();
+        tracing::debug!(fleet = %hosted.name, stream = id.0, "a proxy's stream begins");
         hosted.lock().open(id);
         server.tell(Transition::StreamOpened { fleet: hosted.name.clone(), stream: id });
         Self { server, hosted, id, outbound, counted }
@@ -111,6 +112,7 @@ impl Pump {
 /// However the stream ends, also by the task being dropped.
 impl Drop for Pump {
     fn drop(&mut self) {
+        tracing::debug!(fleet = %self.hosted.name, stream = self.id.0, "a proxy's stream ends");
         let mut fleet = self.hosted.lock();
         fleet.close(self.id);
         self.server.tell_events(&self.hosted.name, &mut fleet);

@@ -15,6 +15,9 @@ use crate::core::limits::Limits;
 use crate::metrics::Metrics;
 use crate::transition::{FleetName, StreamId, Transition};
 
+/// An answer after that is told: a proxy that has too much to do, or a cluster whose endpoints do not come (after 15 s it goes on without).
+const LATE: Duration = Duration::from_secs(5);
+
 /// Settings of a [`Server`].
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -218,6 +221,9 @@ impl Inner {
                 Event::Answered { kind, after, refusal } => {
                     if let Some(text) = &refusal {
                         tracing::debug!(%fleet, ?kind, text, "a proxy refuses a response");
+                    }
+                    if after >= LATE {
+                        tracing::info!(%fleet, ?kind, ?after, "a proxy answers late; what follows had to wait");
                     }
                     self.metrics.answered(name, kind, after, refusal.is_some());
                 }
