@@ -17,6 +17,7 @@
 pub mod applier;
 mod backoff;
 mod bucket;
+mod client;
 pub mod events;
 mod finalizer;
 pub mod lease;
@@ -30,6 +31,7 @@ pub mod watch;
 use std::collections::BTreeMap;
 
 pub use applier::{ApplierOptions, Manifests};
+pub use client::client;
 pub use events::{EventSink, events};
 pub use finalizer::hold_class;
 pub use lease::{LEASE, Leadership, Lease, LeaseOptions};

@@ -21,6 +21,8 @@ use serde_json::Value;
 mod credentials;
 #[path = "apiserver/cut_off.rs"]
 mod cut_off;
+#[path = "apiserver/door.rs"]
+mod door;
 #[path = "apiserver/parameters.rs"]
 mod parameters;
 #[path = "apiserver/quota.rs"]

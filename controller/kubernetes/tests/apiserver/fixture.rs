@@ -30,7 +30,7 @@ pub async fn client_of(kubeconfig: &Path) -> Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-    Client::try_from(config).unwrap()
+    portolan_kubernetes::client(config).unwrap()
 }
 
 /// A namespace of the test's own.

@@ -13,7 +13,8 @@ use axum::routing::get;
 use portolan_kubernetes::KindState;
 use portolan_kubernetes::watch::{Followed, Freshness};
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
 use super::pilot::Progress;
@@ -25,6 +26,8 @@ pub struct Admin {
     pub registry: Arc<Registry>,
     pub progress: watch::Receiver<Progress>,
     pub freshness: Freshness,
+    /// What proxies are let in with; none until there is an authority
+    pub config: watch::Receiver<Option<Arc<ServerConfig>>>,
 }
 
 /// Takes a port on all addresses, of both families where there are both.
@@ -37,6 +40,18 @@ pub async fn bind(port: u16, what: &str) -> Result<TcpListener, Failure> {
     }
 }
 
+/// Takes a port as [`bind`] does, and no connections yet: whoever comes before the socket listens is refused, and goes elsewhere.
+pub fn reserve(port: u16, what: &str) -> Result<TcpSocket, Failure> {
+    let take = |address: SocketAddr| {
+        let socket = if address.is_ipv6() { TcpSocket::new_v6() } else { TcpSocket::new_v4() }?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(address).map(|()| socket)
+    };
+    take(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)))
+        .or_else(|_| take(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))))
+        .map_err(|error| Failure::Environment(format!("{what} cannot be served on port {port}: {error}")))
+}
+
 /// Answers until the program ends.
 pub async fn serve(listener: TcpListener, admin: Admin) {
     let router = Router::new()
@@ -47,7 +62,7 @@ pub async fn serve(listener: TcpListener, admin: Admin) {
     door::serve(listener, router, door::PATIENCE).await;
 }
 
-/// Ready once the whole world has been read. A replica whose watches are broken later stays ready: its proxies have nobody better, and it
+/// Ready once the whole world has been read and proxies can be let in. A replica whose watches are broken later stays ready: its proxies have nobody better, and it
 /// takes nothing away from them (design invariant 17).
 async fn readyz(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
     let progress = admin.progress.borrow().clone();
@@ -75,10 +90,10 @@ async fn readyz(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Respon
             text.push_str("[-] cut off: proxies keep what they have, and new ones get what was known last\n");
         }
     }
-    let (status, word) = if progress.synced {
-        (StatusCode::OK, "ok\n")
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "reading the world\n")
+    let (status, word) = match (progress.synced, admin.config.borrow().is_some()) {
+        (true, true) => (StatusCode::OK, "ok\n"),
+        (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "reading the world\n"),
+        (true, false) => (StatusCode::SERVICE_UNAVAILABLE, "waiting for the authority\n"),
     };
     text.push_str(word);
     (status, text).into_response()

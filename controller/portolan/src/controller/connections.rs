@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::Stream;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, Sleep};
 use tokio_rustls::TlsAcceptor;
@@ -18,10 +18,14 @@ use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
+use super::pilot::Progress;
+
 /// A handshake takes two round trips; who takes longer holds a place for nothing.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Handshakes at the same moment. A fleet of a thousand proxies that comes back waits in the kernel's queue meanwhile.
 const HANDSHAKES: usize = 64;
+/// Connections that may wait in the kernel until they are taken.
+const WAITING: u32 = 1024;
 /// After an error of `accept`, such as no free file descriptor, which would come back at once.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -39,20 +43,27 @@ pub struct Secured {
     end: Option<Pin<Box<Sleep>>>,
 }
 
-/// Takes connections; each handshake with the configuration of its moment. `lasting` says by a certificate how long its connection may last: not
+/// Takes connections from the moment at which `progress` says that the whole world is known, and there is a configuration: before, proxies would wait
+/// here for what another replica may have for them. Each handshake is made with the configuration of its moment. `lasting` says by a certificate how long its connection may last: not
 /// beyond the certificate (`None`: for ever).
 pub fn connections(
-    listener: TcpListener,
+    socket: TcpSocket,
+    mut progress: watch::Receiver<Progress>,
     mut config: watch::Receiver<Option<Arc<ServerConfig>>>,
     lasting: impl Fn(&[u8]) -> Option<Duration> + Clone + Send + 'static,
 ) -> impl Stream<Item = io::Result<Secured>> + Send {
     let (ready, connections) = mpsc::channel(HANDSHAKES);
     tokio::spawn(async move {
         let places = Arc::new(Semaphore::new(HANDSHAKES));
-        // Until there is an authority nobody can be let in; proxies come back.
-        if config.wait_for(Option::is_some).await.is_err() {
+        if progress.wait_for(|progress| progress.synced).await.is_err()
+            || config.wait_for(Option::is_some).await.is_err()
+        {
             return;
         }
+        let listener = match socket.listen(WAITING) {
+            Ok(listener) => listener,
+            Err(error) => return tracing::error!(%error, "xDS cannot be served"),
+        };
         loop {
             // Never closed.
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };

@@ -23,9 +23,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, SystemTime};
 
-use kube::Client;
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, Config};
 use portolan_fleet::{Fleet, Identity, LEAVES, Lifetimes, Platform};
 use portolan_kubernetes::report::Report;
 use portolan_kubernetes::{
@@ -58,11 +58,13 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     let mut signals = Signals::listen().map_err(Failure::environment)?;
     // Where another part of the program has chosen before, it is the same.
     _ = rustls::crypto::ring::default_provider().install_default();
-    let client = Client::try_default().await.map_err(|error| {
+    let no_way = |error: &dyn std::fmt::Display| {
         Failure::Environment(format!(
             "no way to the API server: {error}; run it in a pod with a service account, or set KUBECONFIG"
         ))
-    })?;
+    };
+    let config = Config::infer().await.map_err(|error| no_way(&error))?;
+    let client = portolan_kubernetes::client(config).map_err(|error| no_way(&error))?;
 
     let mut registry = Registry::default();
     let times = Times::register(&mut registry);
@@ -82,14 +84,20 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     let (progress, progressing) = tokio::sync::watch::channel(Progress::default());
 
     let admin = admin::bind(options.metrics_port, "metrics").await?;
-    let listener = admin::bind(options.xds_port, "xDS").await?;
-    let ipv6 = listener.local_addr().is_ok_and(|address| address.is_ipv6());
+    let socket = admin::reserve(options.xds_port, "xDS")?;
+    let ipv6 = socket.local_addr().is_ok_and(|address| address.is_ipv6());
+    let (config, configured) = tokio::sync::watch::channel(None);
     let registry = Arc::new(registry);
     // None of these ends by itself: without one of them something would not change any more, unnoticed.
     let mut tasks = JoinSet::new();
     tasks.spawn(admin::serve(
         admin,
-        admin::Admin { registry, progress: progressing, freshness: watches.freshness.clone() },
+        admin::Admin {
+            registry,
+            progress: progressing.clone(),
+            freshness: watches.freshness.clone(),
+            config: configured.clone(),
+        },
     ));
 
     let platform = Platform {
@@ -101,7 +109,6 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
         probe_port: PROBE_PORT,
     };
     let (keeping, fleets) = tokio::sync::watch::channel(Arc::default());
-    let (config, configured) = tokio::sync::watch::channel(None);
     let (unkept, without_identity) = tokio::sync::watch::channel(BTreeMap::new());
     let (holding, classes) = tokio::sync::watch::channel(Arc::default());
     let keeper = Keeper {
@@ -177,19 +184,21 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
     let applying = ApplierOptions { namespaces: options.watch_namespaces.clone(), ..ApplierOptions::default() };
     tasks.spawn(manifests.apply(client.clone(), leadership.clone(), applying));
     tasks.spawn(statuses.write(client.clone(), leadership, events, StatusOptions::default()));
-    let incoming = connections::connections(listener, configured, lasting);
+    let incoming = connections::connections(socket, progressing, configured, lasting);
     let (close, closing) = tokio::sync::oneshot::channel::<()>();
     let identify = |peer: &connections::Peer| {
         let identity = Identity::of_certificate(&peer.certificate)?;
         Some(Fleet::of(identity.gateway).server_name_of(&identity.uid))
     };
-    let serving = tokio::spawn(async move { server.serve(incoming, identify, async move { _ = closing.await }).await });
+    let mut serving =
+        tokio::spawn(async move { server.serve(incoming, identify, async move { _ = closing.await }).await });
     let (stop, stopping) = tokio::sync::oneshot::channel::<()>();
     let lease = tokio::spawn(lease.run(async move { _ = stopping.await }));
 
     tokio::select! {
         signal = signals.next() => tracing::info!(signal, "Portolan ends; proxies go on with what they have"),
         _ = &mut pilot_ended => return Err(Failure::Environment(BROKEN.into())),
+        _ = &mut serving => return Err(Failure::Environment(BROKEN.into())),
         _ = tasks.join_next() => return Err(Failure::Environment(BROKEN.into())),
     }
     _ = stop.send(());

@@ -21,7 +21,7 @@ use portolan_testkit::portolan::Metrics;
 use portolan_testkit::process::Process;
 use portolan_testkit::{Echo, EchoOptions, Forwarder, ports};
 use serde_json::Value;
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 
 use crate::{CLASS, PATIENCE, until};
 
@@ -30,14 +30,15 @@ const AWAY: &str = "PORTOLAN_AWAY_SECONDS";
 /// From the moment of being cut off until a replica has noticed and counts as stale.
 const NOTICED: Duration = Duration::from_mins(2);
 
-struct Replica {
-    process: Process,
-    xds: SocketAddr,
-    admin: SocketAddr,
+pub struct Replica {
+    pub process: Process,
+    pub xds: SocketAddr,
+    pub admin: SocketAddr,
+    _kubeconfig: Option<NamedTempFile>,
 }
 
 impl Replica {
-    fn start(kubeconfig: &Path, pod: &str) -> Self {
+    pub fn start(kubeconfig: &Path, pod: &str) -> Self {
         let (xds, admin) = (ports::address().unwrap(), ports::address().unwrap());
         let mut command = Command::new(env!("CARGO_BIN_EXE_portolan"));
         command
@@ -45,7 +46,17 @@ impl Replica {
             .args(["--metrics-port", &admin.port().to_string()])
             .env("KUBECONFIG", kubeconfig)
             .env("PORTOLAN_LOG", "info");
-        Self { process: Process::start(command).unwrap(), xds, admin }
+        Self { process: Process::start(command).unwrap(), xds, admin, _kubeconfig: None }
+    }
+
+    /// One that reaches the API server by a forwarder.
+    pub fn behind(kube: &Kube, api: &Forwarder, pod: &str) -> Self {
+        let kubeconfig = NamedTempFile::new().unwrap();
+        let text = std::fs::read_to_string(kube.kubeconfig()).unwrap();
+        let text = text.replace(&kube.address().to_string(), &api.address().to_string());
+        std::fs::write(kubeconfig.path(), text).unwrap();
+        let started = Self::start(kubeconfig.path(), pod);
+        Self { _kubeconfig: Some(kubeconfig), ..started }
     }
 
     async fn ask(&self, path: &str) -> String {
@@ -260,10 +271,7 @@ async fn proxies_keep_what_they_have_while_a_replica_or_all_are_cut_off() {
         kube.kubectl(&["patch", "service", &made, "--subresource=status", "--type=merge", "-p", address]).unwrap();
     }
     let api = Forwarder::start(kube.address()).await.unwrap();
-    let kubeconfig = tempfile::NamedTempFile::new().unwrap();
-    let text = std::fs::read_to_string(kube.kubeconfig()).unwrap();
-    std::fs::write(kubeconfig.path(), text.replace(&kube.address().to_string(), &api.address().to_string())).unwrap();
-    let cut = Replica::start(kubeconfig.path(), "cut");
+    let cut = Replica::behind(&kube, &api, "cut");
 
     let xds = Forwarder::start(good.xds).await.unwrap();
     let mut web = Proxy::new(&kube, "web", web_port, xds.address());
