@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
@@ -15,6 +16,8 @@ struct Way {
     is_stalled: bool,
     /// Connections live as long as their way does
     number: u64,
+    /// Those of the ways before are not ended: nobody is there any more to do that
+    is_lost: bool,
 }
 
 /// Passes on what comes to its address, until it is dropped.
@@ -31,7 +34,7 @@ impl Forwarder {
     pub async fn start(target: SocketAddr) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(crate::ports::address()?).await?;
         let address = listener.local_addr()?;
-        let (way, watched) = watch::channel(Way { target: Some(target), is_stalled: false, number: 0 });
+        let (way, watched) = watch::channel(Way { target: Some(target), is_stalled: false, number: 0, is_lost: false });
         tokio::spawn(accept(listener, watched));
         Ok(Self { address, way })
     }
@@ -43,12 +46,18 @@ impl Forwarder {
 
     /// From now on connections lead there. Those that there are end.
     pub fn lead_to(&self, target: SocketAddr) {
-        self.turn(Some(target));
+        self.turn(Some(target), false);
+    }
+
+    /// The machine behind is gone, and nothing of it can say so: what is sent on the connections that there are is swallowed, and they do not
+    /// end. New ones lead to `target`.
+    pub fn vanish(&self, target: SocketAddr) {
+        self.turn(Some(target), true);
     }
 
     /// Ends all connections, and new ones at once.
     pub fn cut(&self) {
-        self.turn(None);
+        self.turn(None, false);
     }
 
     /// Whether nothing passes, without any connection ending.
@@ -56,8 +65,8 @@ impl Forwarder {
         self.way.send_modify(|way| way.is_stalled = is_stalled);
     }
 
-    fn turn(&self, target: Option<SocketAddr>) {
-        self.way.send_modify(|way| *way = Way { target, is_stalled: false, number: way.number + 1 });
+    fn turn(&self, target: Option<SocketAddr>, is_lost: bool) {
+        self.way.send_modify(|way| *way = Way { target, is_stalled: false, number: way.number + 1, is_lost });
     }
 }
 
@@ -74,10 +83,19 @@ async fn accept(listener: TcpListener, mut way: watch::Receiver<Way>) {
         let passing = way.clone();
         let mut turning = way.clone();
         tokio::spawn(async move {
-            tokio::select! {
+            let (mut near_in, mut near_out) = stream.into_split();
+            let is_lost = tokio::select! {
                 // How it ends is told to both sides by their ends.
-                _ = pass(stream, passing) => {}
-                _ = turning.wait_for(|way| way.number != number) => {}
+                _ = pass(&mut near_in, &mut near_out, passing) => false,
+                turned = turning.wait_for(|way| way.number != number) => turned.is_ok_and(|way| way.is_lost),
+            };
+            if is_lost {
+                // Until the near side gives up, or the forwarder is dropped.
+                let mut nowhere = tokio::io::sink();
+                tokio::select! {
+                    _ = tokio::io::copy(&mut near_in, &mut nowhere) => {}
+                    () = ended(&mut turning) => {}
+                }
             }
         });
     }
@@ -88,13 +106,16 @@ async fn ended(way: &mut watch::Receiver<Way>) {
     while way.changed().await.is_ok() {}
 }
 
-async fn pass(near: TcpStream, mut way: watch::Receiver<Way>) -> std::io::Result<()> {
+async fn pass(
+    near_in: &mut OwnedReadHalf,
+    near_out: &mut OwnedWriteHalf,
+    mut way: watch::Receiver<Way>,
+) -> std::io::Result<()> {
     let open = way.wait_for(|way| !way.is_stalled).await.map(|way| way.target);
     let Ok(Some(target)) = open else { return Ok(()) };
     let far = TcpStream::connect(target).await?;
-    near.set_nodelay(true)?;
+    near_in.as_ref().set_nodelay(true)?;
     far.set_nodelay(true)?;
-    let (near_in, near_out) = near.into_split();
     let (far_in, far_out) = far.into_split();
     tokio::try_join!(copy(near_in, far_out, way.clone()), copy(far_in, near_out, way))?;
     Ok(())
@@ -160,6 +181,24 @@ mod tests {
         forwarder.cut();
         assert_eq!(next(&mut stream).await, None);
         let mut stream = TcpStream::connect(forwarder.address()).await.unwrap();
+        assert_eq!(next(&mut stream).await, None);
+    }
+
+    #[tokio::test]
+    async fn what_vanishes_ends_nothing_and_says_nothing() {
+        let (one, two) = (server(1).await, server(2).await);
+        let forwarder = Forwarder::start(one).await.unwrap();
+        let mut stream = TcpStream::connect(forwarder.address()).await.unwrap();
+        assert_eq!(next(&mut stream).await, Some(1));
+        forwarder.vanish(two);
+        stream.write_all(&[7]).await.unwrap();
+        assert!(timeout(Duration::from_millis(100), stream.read_u8()).await.is_err());
+        let mut other = TcpStream::connect(forwarder.address()).await.unwrap();
+        assert_eq!(next(&mut other).await, Some(2));
+        forwarder.cut();
+        assert!(timeout(Duration::from_millis(100), stream.read_u8()).await.is_err(), "it is lost");
+        assert_eq!(next(&mut other).await, None);
+        drop(forwarder);
         assert_eq!(next(&mut stream).await, None);
     }
 

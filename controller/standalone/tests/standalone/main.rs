@@ -11,3 +11,4 @@
 mod directory;
 mod envoy;
 mod refusals;
+mod replicas;

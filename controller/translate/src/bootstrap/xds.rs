@@ -34,6 +34,17 @@ use crate::{ADS, address};
 /// Name of the cluster that is Portolan itself.
 pub const XDS_CLUSTER: &str = "portolan/xds";
 
+// How late a proxy hears of a change when its replica of Portolan goes away follows from these four (ARCHITECTURE.md, "Late proxies").
+
+/// How often a proxy asks whether its replica is there; Envoy adds up to 15 %.
+const PING: Duration = seconds(5);
+/// How long the answer may take. A replica that has much to do answers late; a proxy that takes it for gone has to tell another all that it has.
+const PONG: Duration = seconds(5);
+/// How long a connection may take, with TLS. A Service leads to a node that is gone until that has been noticed, after 40 s by default.
+const CONNECT: Duration = seconds(2);
+/// The longest wait until the next attempt. Envoy's own is half a minute.
+const RECONNECT: Duration = seconds(2);
+
 /// Where Portolan serves xDS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum XdsServer {
@@ -86,13 +97,12 @@ pub const AUTHORITIES_SECRET: &str = "portolan/authorities";
 pub fn dynamic_resources() -> DynamicResources {
     let reconnect = BackoffStrategy {
         base_interval: Some(Duration { seconds: 0, nanos: 100_000_000 }),
-        max_interval: Some(seconds(5)),
+        max_interval: Some(RECONNECT),
     };
     let server = EnvoyGrpc {
         cluster_name: XDS_CLUSTER.into(),
         // Otherwise the cluster's name, whose slash is no part of an authority (RFC 3986 3.2): HTTP/2 servers refuse such requests.
         authority: "portolan".into(),
-        // A new control plane is found within seconds, not after Envoy's half minute.
         retry_policy: Some(RetryPolicy { retry_back_off: Some(reconnect), ..Default::default() }),
         ..Default::default()
     };
@@ -123,7 +133,7 @@ pub fn cluster(server: &XdsServer) -> Cluster {
     Cluster {
         name: XDS_CLUSTER.into(),
         cluster_discovery_type: Some(ClusterDiscoveryType::Type(discovery.into())),
-        connect_timeout: Some(seconds(5)),
+        connect_timeout: Some(CONNECT),
         load_assignment: Some(one_endpoint(server_address)),
         typed_extension_protocol_options: HashMap::from([(
             "envoy.extensions.upstreams.http.v3.HttpProtocolOptions".into(),
@@ -148,14 +158,14 @@ fn one_endpoint(at: Address) -> ClusterLoadAssignment {
     }
 }
 
-/// Without keep-alive a proxy waits for a control plane whose node is gone until TCP gives up, a quarter of an hour.
+/// A replica whose node is gone says nothing of it: without keep-alive a proxy waits for it until TCP gives up, a quarter of an hour.
 fn http2_with_keepalive() -> Any {
     pack_any(HttpProtocolOptions {
         upstream_protocol_options: Some(UpstreamProtocolOptions::ExplicitHttpConfig(ExplicitHttpConfig {
             protocol_config: Some(ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions {
                 connection_keepalive: Some(KeepaliveSettings {
-                    interval: Some(seconds(30)),
-                    timeout: Some(seconds(10)),
+                    interval: Some(PING),
+                    timeout: Some(PONG),
                     ..Default::default()
                 }),
                 ..Default::default()
