@@ -11,7 +11,8 @@ Settings, by environment or as `make conformance NAME=VALUE`:
   KUBECONFIG        a cluster to use instead of our own; it must have load balancers, and get the images by itself or beforehand
   CHANNEL           experimental (default) or standard: which CRDs of the Gateway API are installed
   PARALLEL          tests at once (default 6)
-  CHAOS=1           kill the leader every 30 seconds meanwhile
+  CHAOS=1           every 30 seconds meanwhile the leader's pod is deleted; in our own cluster, in turn, its process is killed before, or its
+                    network taken away
   RUN               one test by its short name, such as HTTPRouteWeight; no report is kept
   FEATURES          with commas between them: what is tested, instead of what the GatewayClass claims
   REPORT=no         keep no report
@@ -108,13 +109,32 @@ finish() { # ends what was started beside the suite
 trap finish EXIT
 
 leader() { at kubectl -n "$NAMESPACE" get lease portolan-leader -o 'jsonpath={.spec.holderIdentity}'; }
+# Ends a replica's process at once, as the kernel does without memory: its lease has to run out.
+slay() { # POD
+  # The variables are for the shell in the node.
+  # shellcheck disable=SC2016
+  $cluster node sh -c 'for pid in $(pgrep -x portolan); do
+    if tr "\0" "\n" <"/proc/$pid/cmdline" | grep -qxF -e "--pod=$1"; then kill -KILL "$pid"; fi
+  done' sh "$1"
+}
+# Takes a pod's network away: as of a node that is gone, no connection is told of its end.
+unplug() { # POD
+  local address
+  address=$(at kubectl -n "$NAMESPACE" get pod "$1" -o 'jsonpath={.status.podIP}') || return
+  # shellcheck disable=SC2016
+  $cluster node sh -c 'ip link delete "$(ip -o route get "$1" | sed "s/.* dev \([^ ]*\) .*/\1/")"' sh "$address"
+}
 chaos() {
-  local pod
+  local pod way turn=0 ways=(deleted)
+  [ -z "$own" ] || ways=(deleted slain unplugged)
   while sleep 30; do
     # The holder is a pod's name; what may follow it tells one life of the pod from the next.
-    pod=$(leader) && [ -n "$pod" ] || { echo "$(date +%T) no leader"; continue; }
-    echo "$(date +%T) kill $pod"
-    at kubectl -n "$NAMESPACE" delete pod "${pod%%_*}" --grace-period=0 --force 2>&1 || true
+    pod=$(leader) && pod=${pod%%_*} && [ -n "$pod" ] || { echo "$(date +%T) no leader"; continue; }
+    way=${ways[turn++ % ${#ways[@]}]}
+    echo "$(date +%T) kill $pod: $way"
+    case $way in slain) slay "$pod" ;; unplugged) unplug "$pod" ;; esac || true
+    # Alone, this lets it go in peace: the API server forgets the pod at once, and the kubelet sends SIGTERM and waits for as long as the pod says.
+    at kubectl -n "$NAMESPACE" delete pod "$pod" --grace-period=0 --force 2>&1 || true
   done
 }
 # The suite deletes what a test made as soon as it ends: pods' logs are kept by links to their files.
