@@ -104,7 +104,8 @@ pub struct Elector {
 }
 
 impl Elector {
-    /// `identity` is of this process and no other, not even of the next one in the same pod.
+    /// `identity` is `POD_PROCESS`, of this process and no other, not even of the next one in the same pod. That one takes over at once: a pod has
+    /// one process at a time.
     #[must_use]
     pub fn new(identity: impl Into<Arc<str>>, options: LeaseOptions) -> Self {
         let identity = identity.into();
@@ -156,7 +157,7 @@ impl Elector {
             };
         }
         let expiry = *since + record.duration.max(self.options.duration);
-        if record.holder.is_empty() || now >= expiry {
+        if record.holder.is_empty() || self.succeeds(&record.holder) || now >= expiry {
             return Action::Replace(self.record(record.transitions.saturating_add(1)), Arc::clone(version));
         }
         Action::Wait(expiry)
@@ -190,9 +191,18 @@ impl Elector {
         })
     }
 
+    /// Whether the holder was an earlier process of this pod, which is dead then: killed, or out of memory.
+    fn succeeds(&self, holder: &str) -> bool {
+        pod(holder).is_some() && pod(holder) == pod(&self.identity)
+    }
+
     fn record(&self, transitions: i32) -> Record {
         Record { holder: Arc::clone(&self.identity), duration: self.options.duration, transitions }
     }
+}
+
+fn pod(identity: &str) -> Option<&str> {
+    identity.rsplit_once('_').map(|(pod, _)| pod)
 }
 
 #[cfg(test)]

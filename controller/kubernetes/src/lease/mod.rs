@@ -80,7 +80,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// A candidate in Portolan's own namespace. `identity` is of this process and no other: the pod's name and something of the process.
+    /// A candidate in Portolan's own namespace. `identity` is of this process and no other: the pod's name, `_`, and something of the process.
     #[must_use]
     pub fn new(client: &Client, namespace: &str, identity: &str, options: LeaseOptions) -> (Self, Leadership) {
         let (sender, term) = watch::channel(None);

@@ -50,6 +50,22 @@ fn a_lease_that_was_let_go_is_taken_at_once() {
 }
 
 #[test]
+fn the_lease_of_an_earlier_process_of_the_pod_is_taken_at_once() {
+    let start = Instant::now();
+    let taken = |identity: &str, holder: &str| {
+        let mut elector = Elector::new(identity, LeaseOptions::default());
+        elector.read(Some(seen(holder, "1")), start);
+        matches!(elector.step(start), Action::Replace(..))
+    };
+    assert!(taken("portolan-7f_2", "portolan-7f_1"));
+    for (identity, holder) in
+        [("portolan-7f_2", "portolan-8a_1"), ("a", "b"), ("a_1", "a"), ("a", "a_1"), ("_1", "b_1")]
+    {
+        assert!(!taken(identity, holder), "{identity} {holder}");
+    }
+}
+
+#[test]
 fn a_term_ends_without_anybody_saying_so() {
     let start = Instant::now();
     let mut elector = Elector::new("a", LeaseOptions::default());
@@ -142,7 +158,7 @@ impl World {
             Self { random: seed | 1, now: 0, lease: None, version: 0, in_flight: Vec::new(), candidates: Vec::new() };
         for name in 0..3 {
             let rate = 850 + world.draw(300);
-            let elector = Elector::new(format!("{name}-0"), options);
+            let elector = Elector::new(format!("{name}_0"), options);
             let waits = None;
             let candidate =
                 Candidate { elector, options, rate, origin, waits, stands_still_until: 0, incarnation: 0, name };
@@ -189,7 +205,7 @@ impl World {
             if self.draw(3_000) == 0 {
                 let candidate = &mut self.candidates[of];
                 candidate.incarnation += 1;
-                let identity = format!("{}-{}", candidate.name, candidate.incarnation);
+                let identity = format!("{}_{}", candidate.name, candidate.incarnation);
                 candidate.elector = Elector::new(identity, candidate.options);
                 candidate.waits = None;
             }
