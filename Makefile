@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test fast unit lint fmt deny deny-advisories bench conformance-local crds kube test-cluster cluster cluster-down conformance conformance-compare clean
+.PHONY: help demo test fast unit lint fmt deny deny-advisories bench conformance-local crds kube test-cluster test-live cluster cluster-down conformance conformance-compare clean
 
 # Tools that Portolan fetches for itself live outside the tree.
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/portolan
@@ -23,7 +23,7 @@ test: fast unit ## every test, and their counts
 
 fast: ## the checks that take seconds: format, shell syntax
 	@cargo fmt --all --check
-	@for script in hack/*.sh .ci/run .ci/cluster conformance/run.sh conformance/compare.sh conformance/cluster/cluster conformance/cluster/lib/*.sh; do bash -n "$$script"; done
+	@for script in hack/*.sh .ci/run .ci/cluster conformance/run.sh conformance/compare.sh conformance/live.sh conformance/cluster/cluster conformance/cluster/lib/*.sh; do bash -n "$$script"; done
 
 # The Go tests are compiled while those of Rust run, which wait more than they compute. They judge the programs that `cargo test` built: any
 # other selection of packages has other features, and would build all dependencies again.
@@ -73,6 +73,9 @@ kube: ## build the programs of Kubernetes that tests against an API server use (
 # With the whole workspace's features, as `make test` has built everything.
 test-cluster: kube ## tests against a real API server, and of the charts with the real helm
 	@cargo test --workspace --test charts --test apiserver
+
+test-live: ## tests of two replicas and their fleets under load, in a cluster of its own (needs root; half an hour)
+	@conformance/live.sh
 
 cluster: ## a real Kubernetes of one node on this machine (needs root; built once, cold: twelve minutes)
 	@conformance/cluster/cluster build

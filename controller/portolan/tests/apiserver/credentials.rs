@@ -105,7 +105,8 @@ impl Xds {
         let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
         // With TLS 1.3 the server judges the client's certificate after this: an alert is the first that it sends then.
         stream.get_ref().0.peek(&mut [0]).await.unwrap();
-        stream.read(&mut []).await.map_err(|alert| Told::Tls(alert.to_string()))?;
+        let read = stream.read(&mut []).await.map_err(|alert| Told::Tls(alert.to_string()))?;
+        assert_eq!(read, 0);
         let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
 
