@@ -16,6 +16,7 @@
 )]
 
 mod bed;
+mod certificates;
 mod followers;
 mod process;
 mod restarts;
