@@ -27,6 +27,8 @@ mod door;
 mod parameters;
 #[path = "apiserver/quota.rs"]
 mod quota;
+#[path = "apiserver/reports.rs"]
+mod reports;
 #[path = "apiserver/rights.rs"]
 mod rights;
 #[path = "apiserver/stage.rs"]

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
-use portolan_engine::{Engine, Event, Options};
+use portolan_engine::{Engine, Event, Options, Refused};
 use portolan_fleet::{Heard, Platform, gateway_of};
-use portolan_kubernetes::report::{Own, Report};
+use portolan_kubernetes::report::{Own, Refusal, Report};
 use portolan_kubernetes::status::says_programmed;
 use portolan_kubernetes::watch::{Following, Found, Place};
 use portolan_kubernetes::{KindState, Manifests, Meta, Notice, Observed, Statuses};
@@ -71,6 +71,9 @@ pub struct Pilot {
     own_report: Own,
     /// What all replicas know together, as far as the engine has been told
     reports: BTreeMap<Arc<str>, Report>,
+    /// What proxies of other replicas refuse. The engine is told with every batch, since it forgets refusals of what it has not made: reports and the
+    /// world are watched apart, and a replica that starts may read the reports first
+    elsewhere: Vec<Refused>,
     known: Report,
     /// Of Gateways
     uids: BTreeMap<NamespacedName, Arc<str>>,
@@ -129,6 +132,7 @@ impl Pilot {
             heard: Heard::default(),
             own_report: Own::default(),
             reports: BTreeMap::new(),
+            elsewhere: Vec::new(),
             known: Report::default(),
             uids: BTreeMap::new(),
             made: Objects::new(unlisted),
@@ -220,6 +224,8 @@ impl Pilot {
             Message::CutOff(is_cut_off) => self.around.server.set_cut_off(is_cut_off),
             Message::Reports(reports) => {
                 self.reports = reports;
+                let refusals = Report::merge(self.reports.values()).refusals;
+                self.elsewhere = refusals.iter().flat_map(Refusal::refused).collect();
                 let known = Report::merge(self.reports.values().chain([self.own_report.report()]));
                 let mut events = known.events(&self.known);
                 let programmed = self.uids.iter().filter(|(_, uid)| known.programmed.contains(*uid));
@@ -275,6 +281,7 @@ impl Pilot {
         // A binding is an answer to what Gateways ask for, and does not change what they ask for: the second round gives no third.
         let mut intents = false;
         while !events.is_empty() {
+            events.extend(self.refused_elsewhere());
             let output = self.engine.apply(std::mem::take(&mut events));
             for gateway in output.removed_fleets {
                 events.extend(self.heard.removed(&gateway));
@@ -307,6 +314,14 @@ impl Pilot {
             self.hold(&observed);
         }
         self.hand_over(observed, statuses);
+    }
+
+    /// Refusals that other replicas have heard and the engine does not hold.
+    fn refused_elsewhere(&self) -> Vec<Event> {
+        let is_held = |refused: &Refused| {
+            self.engine.refused().any(|held| held.subject == refused.subject && held.content == refused.content)
+        };
+        self.elsewhere.iter().filter(|refused| !is_held(refused)).cloned().map(Event::Refused).collect()
     }
 
     /// Hands statuses to their writer: those of the whole world. What is made of a part of it would say that things are missing.
