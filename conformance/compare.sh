@@ -85,19 +85,24 @@ suite() { # NAME [SETTING...]: prints the seconds
 }
 median() { sort -n | awk '{ all[NR] = $1 } END { print (all[int((NR + 1) / 2)] + all[int(NR / 2) + 1]) / 2 }'; }
 
+# What Envoy Gateway does not claim, and fails after the suite's patience: it answers no 421, and its proxies are not in the Gateway's namespace.
+lacks='GatewayHTTPSListenerDetectMisdirectedRequests GatewayInfrastructure'
+
 # --- in turn --------------------------------------------------------------------------------------------------------------------------
-# Portolan first, once: what it claims is what both are asked for, where the other claims it too.
 features=
 for ((round = 1; round <= ROUNDS; round++)); do
   say "round $round of $ROUNDS: Portolan"
-  suite "portolan-$round" ${features:+FEATURES="$features"} REPORT=no >>"$OUT/portolan"
   if [ -z "$features" ]; then
-    features=$(kubectl get gatewayclass portolan -o 'jsonpath={.status.supportedFeatures[*].name}' | tr ' ' ,)
+    # What Portolan claims is what both are asked for, once it runs.
+    suite portolan-claims RUN=HTTPRouteSimpleSameNamespace >/dev/null
+    claimed=$(kubectl get gatewayclass portolan -o 'jsonpath={.status.supportedFeatures[*].name}')
+    features=$(tr ' ' '\n' <<<"$claimed" | grep -vxF "$(tr ' ' '\n' <<<"$lacks")" | paste -sd ,)
   fi
+  suite "portolan-$round" FEATURES="$features" >>"$OUT/portolan"
   remove portolan portolan-system portolan >"$OUT/remove.log" 2>&1
   say "round $round of $ROUNDS: Envoy Gateway $VERSION"
   install_theirs >"$OUT/install-theirs.log" 2>&1
-  suite "envoy-gateway-$round" INSTALL=no CLASS=eg FEATURES="$features" REPORT=no >>"$OUT/envoy-gateway"
+  suite "envoy-gateway-$round" INSTALL=no CLASS=eg FEATURES="$features" >>"$OUT/envoy-gateway"
   remove eg envoy-gateway-system eg >>"$OUT/remove.log" 2>&1
 done
 for name in portolan envoy-gateway; do
