@@ -275,6 +275,10 @@ arguments=(-test.v -test.run '^TestConformance$' -test.timeout 60m -test.paralle
 [ -z "$FEATURES" ] || arguments+=(-supported-features "$FEATURES")
 [ -z "${USABLE_ADDRESS:-}" ] || arguments+=(-usable-address "$USABLE_ADDRESS")
 [ -z "${UNUSABLE_ADDRESS:-}" ] || arguments+=(-unusable-address "$UNUSABLE_ADDRESS")
+# An earlier run's namespaces take a moment to go.
+for namespace in $(at kubectl get namespaces -o 'jsonpath={.items[?(@.status.phase=="Terminating")].metadata.name}'); do
+  at kubectl wait --for=delete "namespace/$namespace" --timeout=2m >/dev/null || failed "the namespace $namespace does not end"
+done
 say "the suite begins, $PARALLEL tests at once${CHAOS:+, the leader killed every 30 s}"
 begun=$SECONDS result=0
 : >"$OUT/summary"
