@@ -23,6 +23,8 @@ mod credentials;
 mod cut_off;
 #[path = "apiserver/door.rs"]
 mod door;
+#[path = "apiserver/grants.rs"]
+mod grants;
 #[path = "apiserver/parameters.rs"]
 mod parameters;
 #[path = "apiserver/quota.rs"]

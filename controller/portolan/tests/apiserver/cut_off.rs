@@ -143,12 +143,12 @@ fn own_address() -> IpAddr {
     address
 }
 
-async fn echo(name: &str) -> Echo {
+pub async fn echo(name: &str) -> Echo {
     let listen = SocketAddr::new(own_address(), 0);
     Echo::start(EchoOptions { listen, ..EchoOptions::named(name) }).await.unwrap()
 }
 
-fn service(namespace: &str, name: &str, echo: &Echo) -> String {
+pub fn service(namespace: &str, name: &str, echo: &Echo) -> String {
     let (address, port) = (echo.address().ip(), echo.address().port());
     format!(
         "---
@@ -205,7 +205,7 @@ spec: {{containers: [{{name: portolan, image: portolan}}]}}
     )
 }
 
-const OTHERS: &str = "
+pub const OTHERS: &str = "
 ---
 apiVersion: v1
 kind: Namespace

@@ -140,6 +140,8 @@ pub struct Stage {
     pub kube: Kube,
     pub portolan: Process,
     pub envoy: Envoy,
+    /// Where the Envoy listens
+    pub endpoint: Endpoint,
     probe: Probe,
     /// For proxies, for metrics
     pub ports: [u16; 2],
@@ -181,7 +183,8 @@ impl Stage {
             pods: deployment(&kube),
             had: moved(&envoy).await,
             since: condition(&gateway, "Programmed")["lastTransitionTime"].clone(),
-            probe: Probe::start(endpoint),
+            probe: Probe::start(endpoint.clone()),
+            endpoint,
             ports: [xds, metrics],
             kube,
             portolan,
