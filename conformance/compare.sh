@@ -15,6 +15,8 @@ In our own cluster (root). Prints how long each run of the suite took and the ra
 END
 }
 case "${1:-}" in '') ;; -h | --help) usage; exit 0 ;; *) usage >&2; exit 2 ;; esac
+# What is not said above is as usual, and the cluster is ours.
+unset KUBECONFIG RUN CHAOS INSTALL CRDS FEATURES CLASS NAMESPACE HELM_ARGUMENTS
 say() { printf '%s %s\n' "$(date +%T)" "$*"; }
 
 VERSION=v1.9.0 MODULE=github.com/envoyproxy/gateway
@@ -79,9 +81,15 @@ remove() { # RELEASE NAMESPACE CLASS
 suite() { # NAME [SETTING...]: prints the seconds
   local name=$1
   shift
-  env OUT="$OUT/$name" "$@" conformance/run.sh >"$OUT/$name.log" 2>&1 || say "$name: $(tail -n 1 "$OUT/$name.log"); see $OUT/$name.log" >&2
-  grep -E ' passed, .* failed' "$OUT/$name.log" >&2 || true
+  # What fails has waited out the suite's patience: its time would say nothing.
+  env OUT="$OUT/$name" "$@" conformance/run.sh >"$OUT/$name.log" 2>&1 || { tail -n 3 "$OUT/$name.log" >&2; say "$name failed: see $OUT/$name.log" >&2; return 1; }
+  grep -E '^[0-9]+ passed, .* failed' "$OUT/$name.log" >&2
   sed -n 's/.*the suite took \([0-9]*\) s.*/\1/p' "$OUT/$name.log"
+}
+quietly() { # LOG COMMAND...
+  local log=$OUT/$1.log
+  shift
+  "$@" >>"$log" 2>&1 || { tail -n 5 "$log" >&2; say "failed: $*: see $log" >&2; return 1; }
 }
 median() { sort -n | awk '{ all[NR] = $1 } END { print (all[int((NR + 1) / 2)] + all[int(NR / 2) + 1]) / 2 }'; }
 
@@ -89,6 +97,7 @@ median() { sort -n | awk '{ all[NR] = $1 } END { print (all[int((NR + 1) / 2)] +
 lacks='GatewayHTTPSListenerDetectMisdirectedRequests GatewayInfrastructure'
 
 # --- in turn --------------------------------------------------------------------------------------------------------------------------
+trap 'quietly remove remove eg envoy-gateway-system eg' EXIT
 features=
 for ((round = 1; round <= ROUNDS; round++)); do
   say "round $round of $ROUNDS: Portolan"
@@ -99,14 +108,11 @@ for ((round = 1; round <= ROUNDS; round++)); do
     features=$(tr ' ' '\n' <<<"$claimed" | grep -vxF "$(tr ' ' '\n' <<<"$lacks")" | paste -sd ,)
   fi
   suite "portolan-$round" FEATURES="$features" >>"$OUT/portolan"
-  remove portolan portolan-system portolan >"$OUT/remove.log" 2>&1
+  quietly remove remove portolan portolan-system portolan
   say "round $round of $ROUNDS: Envoy Gateway $VERSION"
-  install_theirs >"$OUT/install-theirs.log" 2>&1
+  quietly install-theirs install_theirs
   suite "envoy-gateway-$round" INSTALL=no CLASS=eg FEATURES="$features" >>"$OUT/envoy-gateway"
-  remove eg envoy-gateway-system eg >>"$OUT/remove.log" 2>&1
-done
-for name in portolan envoy-gateway; do
-  [ "$(wc -l <"$OUT/$name")" = "$ROUNDS" ] || { echo "compare: not every run of $name got as far as the suite" >&2; exit 1; }
+  quietly remove remove eg envoy-gateway-system eg
 done
 ours=$(median <"$OUT/portolan") others=$(median <"$OUT/envoy-gateway")
 awk -v ours="$ours" -v others="$others" -v rounds="$ROUNDS" -v version="$VERSION" 'BEGIN {

@@ -35,6 +35,7 @@ trap finish EXIT
 # With the whole workspace's features, as `make test` has built everything.
 cargo test --quiet --workspace --test live --no-run
 test=$(cargo test --workspace --test live --no-run 2>&1 | sed -n 's/.*Executable .*(\(.*\)).*/\1/p')
+"$test" --list "$@" | grep -q ': test$' || { echo "live: no test is called $*" >&2; exit 2; }
 $cluster build
 $cluster up
 $cluster crds >/dev/null

@@ -74,6 +74,7 @@ fn plans(world: &Recorder<'_>, name: &NamespacedName) -> Plans {
         annotations,
         parameters: parameters.own,
         class_parameters: parameters.class,
+        class_is_lost: parameters.class_is_lost,
         refused: view.refused,
     };
     Some((plans, hosts, intent))

@@ -69,6 +69,8 @@ pub struct FleetIntent {
     pub parameters: Option<Arc<EnvoyProxy>>,
     /// The EnvoyProxy that its class names
     pub class_parameters: Option<Arc<EnvoyProxy>>,
+    /// Its class names parameters that are not there
+    pub class_is_lost: bool,
     /// It cannot be done or is not known: a fleet that runs stays as it is, and none is made
     pub refused: bool,
 }

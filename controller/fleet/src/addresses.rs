@@ -22,8 +22,8 @@ pub fn binding(intent: &FleetIntent, service: Option<&Value>, ipv6: bool) -> Bin
     let everywhere = if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
     let bound = Binding { addresses: vec![everywhere], logs: true, ..Binding::default() };
     let addresses = &intent.addresses;
-    // With its parameters unknown, one without Service is either an external one or has no proxies at all.
-    if is_external(intent) || intent.refused && service.is_none() {
+    // Without its class's parameters one that has no Service is either an external one or has no proxies at all.
+    if is_external(intent) || intent.class_is_lost && service.is_none() {
         let is_of_fleets = |address: &&GatewayAddress| matches!(&*address.kind, "IPAddress" | "Hostname");
         let status =
             addresses.iter().filter(is_of_fleets).filter_map(|one| Some((Name::clone(&one.kind), one.value.clone()?)));
@@ -147,8 +147,9 @@ mod tests {
         assert_eq!(bound.status, [(Name::from("IPAddress"), Name::from("192.0.2.1"))]);
         assert!(bound.unusable.is_empty());
         // It may be such a one: its parameters are lost.
-        let lost =
-            |service| binding(&FleetIntent { refused: true, class_parameters: None, ..intent.clone() }, service, true);
+        let refused = FleetIntent { refused: true, class_parameters: None, ..intent.clone() };
+        let lost = |service| binding(&FleetIntent { class_is_lost: true, ..refused.clone() }, service, true);
+        assert_eq!(binding(&refused, None, true).status, [], "for another reason: it has no proxies");
         assert_eq!(lost(None), bound);
         let service = balanced(&json!([{"ip": "192.0.2.7"}]));
         assert_eq!(lost(Some(&service)).status, [(Name::from("IPAddress"), Name::from("192.0.2.7"))]);

@@ -17,7 +17,20 @@ const PING: Duration = Duration::from_secs(5);
 /// without an end of its own for a quarter of an hour.
 const GONE: Duration = Duration::from_secs(15);
 
+/// How long an API server may take for one request.
+const REQUEST: Duration = Duration::from_secs(10);
+
+/// The answer to one request that comes in time: an API server that takes connections and says nothing is not waited for.
+///
+/// # Errors
+/// Those of the request, or that there was no answer.
+pub async fn bounded<T>(request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+    let late = || kube::Error::Service(format!("no answer within {} s", REQUEST.as_secs()).into());
+    tokio::time::timeout(REQUEST, request).await.unwrap_or_else(|_| Err(late()))
+}
+
 /// As `kube::Client::try_from` makes one, but for what happens when the machine of the API server, or the way to it, is gone: TCP notices, within 20 s.
+/// Without kube's traces of requests, its limit to writing, and its look at when the credentials of a program end.
 ///
 /// # Errors
 /// Where what the configuration names (certificates, a program that logs in) cannot be had. A proxy is not supported.

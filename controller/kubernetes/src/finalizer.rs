@@ -6,6 +6,7 @@ use portolan_model::{Kind, ObjectKey};
 use serde_json::json;
 
 use crate::Meta;
+use crate::client::bounded;
 use crate::resource::api;
 
 /// "It is recommended that this finalizer is added to the GatewayClass whenever a provisioned Gateway uses it" (GatewayClass).
@@ -26,7 +27,8 @@ pub async fn hold_class(client: &Client, key: &ObjectKey, meta: &Meta, is_used: 
         "metadata": {"name": *key.name.name, "uid": *meta.uid, "finalizers": finalizers},
     });
     let parameters = PatchParams::apply(KEEPER);
-    match api(client, &meta.api_version, key).patch(&key.name.name, &parameters, &Patch::Apply(&manifest)).await {
+    let class = api(client, &meta.api_version, key);
+    match bounded(class.patch(&key.name.name, &parameters, &Patch::Apply(&manifest))).await {
         Ok(_) => Ok(()),
         // Gone, another one of its name, or on its way out.
         Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409 | 422) => Ok(()),

@@ -31,7 +31,7 @@ pub mod watch;
 use std::collections::BTreeMap;
 
 pub use applier::{ApplierOptions, Manifests};
-pub use client::client;
+pub use client::{bounded, client};
 pub use events::{EventSink, events};
 pub use finalizer::hold_class;
 pub use lease::{LEASE, Leadership, Lease, LeaseOptions};

@@ -89,7 +89,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   helm install portolan charts/portolan            how it is meant to be run
-  portolan controller --namespace portolan-system --pod portolan-0
+  portolan controller --namespace portolan-system --pod $HOSTNAME
 
 Credentials for the API server come from the pod, or else from KUBECONFIG. Any number of replicas serve proxies; one of them, which
 holds the Lease portolan-leader, writes.")]
@@ -163,7 +163,7 @@ pub struct ControllerOptions {
     /// The namespace of Portolan itself: its Lease, its certificate authority and what its replicas tell each other
     #[arg(long, env = "POD_NAMESPACE", default_value = "portolan-system", value_name = "NAME")]
     pub namespace: String,
-    /// The pod of this replica, which owns what the replica tells the others
+    /// The pod of this replica, which owns what the replica tells the others. No two processes may have the same: each would take the lead from the other
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
     pub pod: String,
     /// The Service at which proxies find Portolan

@@ -82,6 +82,12 @@ impl Bindings {
         changes
     }
 
+    /// Whether the Gateway listens somewhere, or did in an earlier process.
+    #[must_use]
+    pub fn knows(&self, gateway: &NamespacedName) -> bool {
+        self.in_force.contains_key(gateway) || self.own.contains_key(gateway) || self.everywhere.contains(gateway)
+    }
+
     /// The bindings in force.
     #[must_use]
     pub const fn in_force(&self) -> &BTreeMap<NamespacedName, Binding> {

@@ -123,9 +123,8 @@ impl ControlPlane {
     /// By the listeners that are accepted, since those that are served follow from the bindings.
     fn wanted(&self) -> BTreeMap<NamespacedName, Wanted> {
         let world = self.engine.world();
-        let runs = self.bindings.in_force();
         let wanted = |gateway: &NamespacedName| {
-            let view = world.gateway_view(gateway).filter(|view| !view.refused || runs.contains_key(gateway))?;
+            let view = world.gateway_view(gateway).filter(|view| !view.refused || self.bindings.knows(gateway))?;
             let ports =
                 view.listeners.iter().filter(|listener| listener.accepted).map(|listener| listener.port).collect();
             Some((gateway.clone(), Wanted { ports, addresses: view.requested_addresses.clone() }))
@@ -226,8 +225,14 @@ spec: {gatewayClassName: portolan, listeners: [{name: http, port: 80, protocol: 
         apply(&mut plane, BTreeMap::from([(class.clone(), with(""))]));
         let served = BTreeMap::from([(80, false)]);
         assert_eq!(plane.ports(&web), served);
-        apply(&mut plane, BTreeMap::from([(class, lost)]));
+        apply(&mut plane, BTreeMap::from([(class.clone(), lost.clone())]));
         assert_eq!(plane.ports(&web), served, "one that runs");
+        // The next process knows from its predecessor where it listens.
+        let mut next = ControlPlane::new(BindingOptions::default(), &BTreeMap::from([(web.clone(), Vec::new())]));
+        let mut refused = objects();
+        refused.insert(class, lost);
+        apply(&mut next, refused);
+        assert_eq!(next.ports(&web), served, "one that runs since the last process");
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //!   with a clock of this machine (client-go's rule).
 //! * A term ends the renew deadline after the last successful renewal was *sent*. The others wait for the whole duration from a later
 //!   moment on, so that two lead at once only where clocks run apart by more than duration to deadline (15 to 10).
+//! * A process takes over from an earlier one of its pod at once. That one is dead, since a pod has one at a time: whoever starts two with one
+//!   name of a pod has two that take the lease from each other.
 //! * Every write holds for one version of the lease only.
 
 use std::sync::Arc;

@@ -16,7 +16,7 @@ use portolan_fleet::{
     AUTHORITY_SECRET, Authorities, AuthorityAction, Leaf, Lifetimes, ManagedFleet, authorities, identity_secret,
     look_after_authority, resource_name,
 };
-use portolan_kubernetes::{FIELD_MANAGER, Leadership};
+use portolan_kubernetes::{FIELD_MANAGER, Leadership, bounded};
 use portolan_model::NamespacedName;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
@@ -125,7 +125,7 @@ impl Keeper {
     /// `None`: there is none yet, and another replica makes it.
     async fn authorities(&self, now: i64) -> anyhow::Result<Option<Authorities>> {
         let api = self.secrets(&self.namespace);
-        let existing = api.get_opt(AUTHORITY_SECRET).await?.map(serde_json::to_value).transpose()?;
+        let existing = bounded(api.get_opt(AUTHORITY_SECRET)).await?.map(serde_json::to_value).transpose()?;
         if !self.leadership.holds() {
             return Ok(existing.as_ref().map(authorities).transpose()?);
         }
@@ -134,11 +134,11 @@ impl Keeper {
         match look_after_authority(existing.as_ref(), &self.namespace, now, self.lifetimes, &mut new_key)? {
             AuthorityAction::Keep(all) => Ok(Some(all)),
             AuthorityAction::Create(secret) => {
-                let created = api.create(&parameters, &serde_json::from_value(secret)?).await?;
+                let created = bounded(api.create(&parameters, &serde_json::from_value(secret)?)).await?;
                 Ok(Some(authorities(&serde_json::to_value(created)?)?))
             }
             AuthorityAction::Update(secret, all) => {
-                api.replace(AUTHORITY_SECRET, &parameters, &serde_json::from_value(secret)?).await?;
+                bounded(api.replace(AUTHORITY_SECRET, &parameters, &serde_json::from_value(secret)?)).await?;
                 Ok(Some(all))
             }
         }
@@ -147,7 +147,7 @@ impl Keeper {
     async fn identity(&self, fleet: ManagedFleet<'_>, all: &Authorities, now: i64) -> anyhow::Result<()> {
         let api = self.secrets(&fleet.gateway.namespace);
         let name = resource_name(fleet.gateway);
-        let existing = api.get_opt(&name).await?.map(serde_json::to_value).transpose()?;
+        let existing = bounded(api.get_opt(&name)).await?.map(serde_json::to_value).transpose()?;
         let label = |secret: &Value| secret.pointer("/metadata/labels/app.kubernetes.io~1managed-by").cloned();
         if existing.as_ref().is_some_and(|secret| label(secret) != Some(Value::from("portolan"))) {
             anyhow::bail!(
@@ -158,7 +158,7 @@ impl Keeper {
         let mut new_key = || rcgen::KeyPair::generate();
         let wanted: Option<Value> = identity_secret(fleet, existing.as_ref(), all, now, self.lifetimes, &mut new_key)?;
         if let Some(secret) = wanted {
-            api.patch(&name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&secret)).await?;
+            bounded(api.patch(&name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&secret))).await?;
         }
         Ok(())
     }

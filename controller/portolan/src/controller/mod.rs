@@ -29,7 +29,7 @@ use kube::{Client, Config};
 use portolan_fleet::{Fleet, Identity, LEAVES, Lifetimes, Platform};
 use portolan_kubernetes::report::Report;
 use portolan_kubernetes::{
-    ApplierOptions, Lease, LeaseOptions, Manifests, StatusOptions, Statuses, events, report, watch,
+    ApplierOptions, Lease, LeaseOptions, Manifests, StatusOptions, Statuses, bounded, events, report, watch,
 };
 use portolan_model::Name;
 use prometheus_client::registry::Registry;
@@ -241,7 +241,7 @@ async fn share(
     let pods: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &resource);
     let mut told = false;
     let pod = loop {
-        match pods.get(&name).await {
+        match bounded(pods.get(&name)).await {
             Ok(pod) => break pod,
             Err(error) if !told => {
                 tracing::warn!("the other replicas are told nothing until the pod {name} can be read: {error}");

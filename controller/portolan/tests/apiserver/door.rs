@@ -25,7 +25,9 @@ async fn a_replica_lets_nobody_in_until_it_knows_the_world() {
     let ready =
         async || get(&Endpoint::http1(slow.admin), "http://portolan/readyz").await.map(|answer| answer.status.as_u16());
     let open = async || TcpStream::connect(slow.xds).await.map(|_| ()).map_err(|error| error.kind());
+    let end = Instant::now() + PATIENCE;
     while ready().await.ok() != Some(503) {
+        assert!(Instant::now() < end, "{}", slow.process.log());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     for _ in 0..20 {

@@ -25,7 +25,7 @@ const PARAMETERS: (&str, &str) = ("portolan.dev/v1alpha1", "EnvoyProxy");
 const NOWHERE: &str = "/nowhere/access.log";
 /// While somebody leads.
 const SOON: Duration = Duration::from_secs(5);
-/// Where the leader ends: the lease is somebody else's after at most 15 s.
+/// Where the leader ends: the lease is its own again when kubelet has restarted it, or somebody else's after at most 15 s.
 const AFTER_LEASE: Duration = Duration::from_secs(20);
 
 fn parameters(path: &str) -> Value {

@@ -34,7 +34,9 @@ impl Scene {
         let bed = Bed::new().await;
         kubectl(&["delete", "namespace", namespace, "--ignore-not-found"], "");
         apply(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}"));
-        let (_, node) = bed.node().await;
+        let (name, node) = bed.node().await;
+        // Where an earlier test ended in the middle of a drain.
+        kubectl(&["uncordon", &name], "");
         let listen = SocketAddr::new(node, 0);
         let echo = Echo::start(EchoOptions { listen, ..EchoOptions::named("echo") }).await.unwrap();
         for (kind, object) in [SERVICE, SLICE].into_iter().zip(service("echo", echo.address())) {

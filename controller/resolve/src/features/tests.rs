@@ -113,3 +113,16 @@ fn a_release_candidate_counts_as_its_release() {
     assert!(is_supported(&bundle("v1.6.0-rc.2", "standard")));
     assert!(!is_supported(&bundle("v1.8.0-rc.2", "standard")));
 }
+
+#[test]
+fn what_is_experimental_takes_experimental_crds() {
+    let can_be_asked_for = |version: &str, channel: &str| {
+        let feature = Feature { name: "HTTPRouteLater", state: Supported, since: 6, standard: Some(7) };
+        feature.can_be_asked_for(&installed(Some(&bundle(version, channel))))
+    };
+    let answers = ["v1.5.1", "v1.6.3", "v1.7.0"]
+        .map(|version| ["standard", "experimental"].map(|channel| can_be_asked_for(version, channel)));
+    assert_eq!(answers, [[false, false], [false, true], [true, true]]);
+    let never = Feature { name: "HTTPRouteLater", state: Supported, since: 5, standard: None };
+    assert!(!never.can_be_asked_for(&installed(Some(&bundle("v1.7.0", "standard")))));
+}

@@ -16,6 +16,8 @@ pub struct Parameters {
     /// Of the Gateway itself
     pub own: Option<Arc<EnvoyProxy>>,
     pub class: Option<Arc<EnvoyProxy>>,
+    /// Its class names some that are not there
+    pub class_is_lost: bool,
 }
 
 /// The parameters of a Gateway, as far as they are there.
@@ -23,8 +25,8 @@ pub fn parameters(world: &dyn World, name: &NamespacedName) -> Parameters {
     let Some(gateway) = world.gateway(name) else { return Parameters::default() };
     let reference = gateway.infrastructure.as_ref().and_then(|infrastructure| infrastructure.parameters_ref.as_ref());
     let own = reference.and_then(|reference| find(world, reference, Some(&name.namespace)).ok());
-    let class = world.gateway_class(&gateway.class).and_then(|class| of_class(world, &class)?.ok());
-    Parameters { own, class }
+    let class = world.gateway_class(&gateway.class).and_then(|class| of_class(world, &class));
+    Parameters { own, class_is_lost: matches!(class, Some(Err(_))), class: class.and_then(Result::ok) }
 }
 
 /// `None`: the class names none.

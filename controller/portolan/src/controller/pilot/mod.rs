@@ -47,7 +47,7 @@ pub enum Message {
 /// What readiness is about.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// The whole world has been read, and proxies are served
+    /// The whole world has been read. Proxies are let in as soon as there is a certificate too
     pub synced: bool,
     pub kinds: BTreeMap<Kind, KindState>,
 }
@@ -69,11 +69,12 @@ pub struct Pilot {
     around: Around,
     /// What this replica's proxies have said, and where it goes
     own_report: Own,
-    /// What all replicas know together, as far as the engine has been told
+    /// Of the other replicas, by pod
     reports: BTreeMap<Arc<str>, Report>,
     /// What proxies of other replicas refuse. The engine is told with every batch, since it forgets refusals of what it has not made: reports and the
     /// world are watched apart, and a replica that starts may read the reports first
     elsewhere: Vec<Refused>,
+    /// What all replicas know together, as far as the engine has been told
     known: Report,
     /// Of Gateways
     uids: BTreeMap<NamespacedName, Arc<str>>,
