@@ -175,6 +175,9 @@ pub struct ControllerOptions {
     /// Where /metrics, /livez and /readyz are served
     #[arg(long, default_value_t = 9810, value_name = "PORT")]
     pub metrics_port: u16,
+    /// Where kubelet asks proxies whether they are ready. No listener can have this port; fleets that run keep theirs
+    #[arg(long, default_value_t = 19001, value_name = "PORT")]
+    pub probe_port: u16,
     /// Of the certificates of proxies and replicas, which are renewed when half of it is over; at least 10m
     #[arg(long, default_value = "24h", value_parser = parse_duration, value_name = "DURATION")]
     pub certificate_lifetime: Duration,

@@ -122,7 +122,7 @@ impl Rendered {
     fn new(fleet: ManagedFleet<'_>, platform: &Platform, settings: &Settings, template: &Template) -> Self {
         let mut problems = Vec::new();
         let files = bootstrap::files(fleet.gateway, platform, settings, &mut problems);
-        let pod = pod::template(fleet, platform, settings, template, &files);
+        let pod = pod::template(fleet, settings, template, &files);
         Self { template: template.clone(), files, pod, problems }
     }
 

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::settings::Settings;
 use super::template::{DIGEST, TEMPLATE};
-use super::{ManagedFleet, Platform, Template, bootstrap, patch, set, template, texts};
+use super::{ManagedFleet, Template, bootstrap, patch, set, template, texts};
 use crate::names;
 
 /// A user without rights and without a name: "nonroot" of distroless images.
@@ -27,7 +27,6 @@ pub const DRAIN_TOKEN_HEADER: &str = "portolan-token";
 /// their own: there the node must allow low ports.
 pub(super) fn template(
     fleet: ManagedFleet<'_>,
-    platform: &Platform,
     settings: &Settings,
     template: &Template,
     files: &Map<String, Value>,
@@ -56,8 +55,8 @@ pub(super) fn template(
             spread(fleet, "topology.kubernetes.io/zone"),
             spread(fleet, "kubernetes.io/hostname"),
         ],
-        "initContainers": [sidecar(fleet, platform, settings, template)],
-        "containers": [envoy(fleet, platform, settings, template)],
+        "initContainers": [sidecar(fleet, settings, template)],
+        "containers": [envoy(fleet, settings, template)],
         "volumes": [
             {"name": "bootstrap", "configMap": {"name": names::resource_name(fleet.gateway)}},
             {"name": "identity", "secret": {"secretName": names::resource_name(fleet.gateway), "defaultMode": 0o440}},
@@ -107,7 +106,7 @@ pub(super) fn workload(
     object
 }
 
-fn envoy(fleet: ManagedFleet<'_>, platform: &Platform, settings: &Settings, template: &Template) -> Value {
+fn envoy(fleet: ManagedFleet<'_>, settings: &Settings, template: &Template) -> Value {
     let Settings { workload, concurrency, extra_args, log_levels, .. } = settings;
     let default_level = log_levels.get("default").map_or("warn", |level| level);
     let mut arguments: Vec<String> = ENVOY_ARGUMENTS.map(ToOwned::to_owned).to_vec();
@@ -144,7 +143,7 @@ fn envoy(fleet: ManagedFleet<'_>, platform: &Platform, settings: &Settings, temp
         // Blocks until the proxy has drained; only then does Envoy get its signal.
         "lifecycle": {"preStop": {"httpGet": {
             "path": "/drain",
-            "port": platform.probe_port,
+            "port": template.probe_port,
             "httpHeaders": [{"name": DRAIN_TOKEN_HEADER, "value": token(fleet)}],
         }}},
         "volumeMounts": [
@@ -158,8 +157,8 @@ fn envoy(fleet: ManagedFleet<'_>, platform: &Platform, settings: &Settings, temp
 }
 
 /// A native sidecar: it is there before Envoy and goes after it.
-fn sidecar(fleet: ManagedFleet<'_>, platform: &Platform, settings: &Settings, template: &Template) -> Value {
-    let probe = |seconds: u32| json!({"httpGet": {"path": "/ready", "port": platform.probe_port}, "periodSeconds": seconds, "timeoutSeconds": 2});
+fn sidecar(fleet: ManagedFleet<'_>, settings: &Settings, template: &Template) -> Value {
+    let probe = |seconds: u32| json!({"httpGet": {"path": "/ready", "port": template.probe_port}, "periodSeconds": seconds, "timeoutSeconds": 2});
     json!({
         "name": "portolan",
         "image": template.portolan_image,
@@ -167,12 +166,12 @@ fn sidecar(fleet: ManagedFleet<'_>, platform: &Platform, settings: &Settings, te
         "args": [
             "proxy",
             "--admin-socket", bootstrap::ADMIN,
-            "--port", platform.probe_port.to_string(),
+            "--port", template.probe_port.to_string(),
             "--drain-wait", seconds(settings.min_drain).to_string(),
             "--drain-limit", seconds(settings.drain).to_string(),
             "--drain-token", token(fleet),
         ],
-        "ports": [{"name": "probe", "containerPort": platform.probe_port}],
+        "ports": [{"name": "probe", "containerPort": template.probe_port}],
         // The pod is ready when the sidecar says so of Envoy.
         "readinessProbe": probe(2),
         "resources": {"requests": {"cpu": "5m", "memory": "16Mi"}},

@@ -21,6 +21,7 @@ pub struct Template {
     pub revision: u64,
     pub proxy_image: String,
     pub portolan_image: String,
+    pub probe_port: u16,
 }
 
 impl Template {
@@ -29,6 +30,7 @@ impl Template {
             revision: REVISION,
             proxy_image: platform.proxy_image.clone(),
             portolan_image: platform.portolan_image.clone(),
+            probe_port: platform.probe_port,
         }
     }
 
@@ -41,13 +43,17 @@ impl Template {
             revision: template.get("revision")?.as_u64().filter(|revision| *revision == REVISION)?,
             proxy_image: text("proxyImage")?,
             portolan_image: text("portolanImage")?,
+            probe_port: template.get("probePort")?.as_u64()?.try_into().ok()?,
         };
         Some((template, annotations.get(DIGEST)?.as_str()?.to_owned()))
     }
 
     pub(super) fn annotation(&self) -> String {
-        let Self { revision, proxy_image, portolan_image } = self;
-        json!({"revision": revision, "proxyImage": proxy_image, "portolanImage": portolan_image}).to_string()
+        let Self { revision, proxy_image, portolan_image, probe_port } = self;
+        json!({
+            "revision": revision, "proxyImage": proxy_image, "portolanImage": portolan_image, "probePort": probe_port,
+        })
+        .to_string()
     }
 }
 

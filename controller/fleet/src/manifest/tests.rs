@@ -145,11 +145,16 @@ fn only_its_own_parameters_roll_a_fleet() {
     let ports = FleetIntent { ports: vec![(8080, false)], ..FleetIntent::default() };
     assert_eq!(pods(&make(&ports, &platform(), Some(running))), pods(&first));
 
-    let newer = Platform { proxy_image: "envoy:2".into(), portolan_image: "portolan:2".into(), ..platform() };
+    let newer = Platform {
+        proxy_image: "envoy:2".into(),
+        portolan_image: "portolan:2".into(),
+        probe_port: 19_002,
+        ..platform()
+    };
     assert_eq!(make(&plain(), &newer, Some(running)), first, "an upgrade changes nothing");
     let changed = FleetIntent { class_parameters: Some(proxy("concurrency: 2")), ..plain() };
     let rolled = pods(&make(&changed, &newer, Some(running))).to_string();
-    assert!(rolled.contains("envoy:2") && rolled.contains("portolan:2"), "{rolled}");
+    assert!(rolled.contains("envoy:2") && rolled.contains("portolan:2") && rolled.contains("19002"), "{rolled}");
     let gateway = gateway();
     let intent = plain();
     let fleet = ManagedFleet { gateway: &gateway, uid: "3f1c", intent: &intent };

@@ -41,9 +41,6 @@ use crate::run::metrics::Times;
 use crate::run::signals::Signals;
 use keeper::Keeper;
 use pilot::{Around, Message, Pilot, Progress};
-
-/// The port of the sidecars' readiness.
-const PROBE_PORT: u16 = 19_001;
 const BROKEN: &str = "the control plane broke down, a defect of Portolan; proxies go on with what they have";
 
 /// Runs until a signal asks to end.
@@ -106,7 +103,7 @@ async fn serve(options: &ControllerOptions) -> Result<(), Failure> {
         server_name: format!("{}.{}.svc", options.service, options.namespace),
         proxy_image: options.proxy_image.clone(),
         portolan_image: options.portolan_image.clone(),
-        probe_port: PROBE_PORT,
+        probe_port: options.probe_port,
     };
     let (keeping, fleets) = tokio::sync::watch::channel(Arc::default());
     let (unkept, without_identity) = tokio::sync::watch::channel(BTreeMap::new());

@@ -104,12 +104,14 @@ fn parse_version(text: &str) -> Option<EnvoyVersion> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     fn script(directory: &Path, says: &str) -> PathBuf {
         let path = directory.join("envoy");
-        std::fs::write(&path, format!("#!/bin/sh\necho '{says}'\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // By another process: one that a thread of this one starts in the same moment would inherit the open file, and a program that is open for writing
+        // cannot be run.
+        let write = r#"printf '#!/bin/sh\necho "%s"\n' "$1" >"$0" && chmod 755 "$0""#;
+        let written = Command::new("sh").args(["-c", write]).arg(&path).arg(says).status().unwrap();
+        assert!(written.success());
         path
     }
 
