@@ -1,5 +1,6 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ const OPTIONS: LeaseOptions = LeaseOptions {
 
 const NAMESPACE: &str = "LEASE_TEST_NAMESPACE";
 const KUBECONFIG: &str = "LEASE_TEST_KUBECONFIG";
+const POD: &str = "LEASE_TEST_POD";
 
 /// A process of its own, which the others start: it says when it leads, and lets go when it is told to end.
 #[tokio::test]
@@ -26,7 +28,8 @@ const KUBECONFIG: &str = "LEASE_TEST_KUBECONFIG";
 async fn candidate() {
     let (Ok(namespace), Ok(kubeconfig)) = (std::env::var(NAMESPACE), std::env::var(KUBECONFIG)) else { return };
     let client = client_of(kubeconfig.as_ref()).await;
-    let identity = format!("pod_{}", std::process::id());
+    let pod = std::env::var(POD).unwrap();
+    let identity = format!("{pod}_{}", std::process::id());
     let (lease, leadership) = Lease::new(&client, &namespace, &identity, OPTIONS);
     let mut terminated = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).unwrap();
     tokio::spawn(say(leadership));
@@ -48,11 +51,18 @@ struct Process {
 }
 
 impl Process {
+    /// In a pod of its own.
     fn start(kube: &Kube, namespace: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        Self::start_in(kube, namespace, &format!("pod-{}", COUNT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn start_in(kube: &Kube, namespace: &str, pod: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "lease::candidate", "--ignored", "--nocapture"])
             .env(NAMESPACE, namespace)
             .env(KUBECONFIG, kube.kubeconfig())
+            .env(POD, pod)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -78,6 +88,20 @@ impl Drop for Process {
         _ = self.child.kill();
         _ = self.child.wait();
     }
+}
+
+/// As when it is out of memory: kubelet starts another in its pod.
+#[tokio::test]
+async fn a_holder_that_is_killed_is_followed_by_the_next_of_its_pod_at_once() {
+    let client = client().await;
+    let namespace = namespace(&client).await;
+    let mut holder = Process::start_in(kube().await, &namespace, "pod");
+    holder.leads();
+    holder.child.kill().unwrap();
+    holder.child.wait().unwrap();
+    let next = Process::start_in(kube().await, &namespace, "pod");
+    let waited = next.leads();
+    assert!(waited < OPTIONS.renew_deadline, "{waited:?}");
 }
 
 #[tokio::test]
