@@ -51,11 +51,12 @@ $cluster up
 kubectl() { $cluster exec kubectl "$@"; }
 helm() { $cluster exec "$($cluster path helm)" "$@"; }
 
+# Where a function is asked whether it went well, `set -e` does not end it.
 install_theirs() {
-  $cluster load "$OUT/envoy-gateway.tar"
-  kubectl apply --server-side --force-conflicts -f "$chart/charts/crds/crds/generated"
+  $cluster load "$OUT/envoy-gateway.tar" &&
+  kubectl apply --server-side --force-conflicts -f "$chart/charts/crds/crds/generated" &&
   helm upgrade --install eg "$chart" --namespace envoy-gateway-system --create-namespace --set crds.enabled=false \
-    --set deployment.replicas=2 --wait --timeout 3m
+    --set deployment.replicas=2 --wait --timeout 3m &&
   kubectl apply --server-side -f - <<'END'
 apiVersion: gateway.envoyproxy.io/v1alpha1
 kind: EnvoyProxy
@@ -74,7 +75,7 @@ spec:
 END
 }
 remove() { # RELEASE NAMESPACE CLASS
-  kubectl delete gatewayclass "$3" --ignore-not-found --wait=false
+  kubectl delete gatewayclass "$3" --ignore-not-found --wait=false &&
   helm uninstall "$1" --namespace "$2" --ignore-not-found --wait
 }
 

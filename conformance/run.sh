@@ -14,8 +14,7 @@ Settings, by environment or as `make conformance NAME=VALUE`:
   CHAOS=1           every 30 seconds meanwhile the leader's pod is deleted; in our own cluster, in turn, its process is killed before, or its
                     network taken away
   RUN               one test by its short name, such as HTTPRouteWeight; no report is kept
-  FEATURES          with commas between them: what is tested, instead of what the GatewayClass claims
-  REPORT=no         keep no report
+  FEATURES          with commas between them: what is tested, instead of what the GatewayClass claims; no report is kept
   PROFILES          default GATEWAY-HTTP,GATEWAY-GRPC
   INSTALL=no        somebody else runs the controller: no image, no chart
   CRDS=no           leave the CRDs that are there
@@ -31,7 +30,7 @@ case "${1:-}" in '') ;; -h | --help) usage; exit 0 ;; *) usage >&2; exit 2 ;; es
 say() { printf '%s %s\n' "$(date +%T)" "$*"; }
 die() { echo "conformance: $*" >&2; exit 1; }
 
-: "${CHANNEL:=experimental}" "${PARALLEL:=6}" "${CHAOS:=}" "${RUN:=}" "${FEATURES:=}" "${REPORT:=}" "${PROFILES:=GATEWAY-HTTP,GATEWAY-GRPC}" "${INSTALL:=yes}" "${CRDS:=yes}"
+: "${CHANNEL:=experimental}" "${PARALLEL:=6}" "${CHAOS:=}" "${RUN:=}" "${FEATURES:=}" "${PROFILES:=GATEWAY-HTTP,GATEWAY-GRPC}" "${INSTALL:=yes}" "${CRDS:=yes}"
 : "${IMAGE:=}" "${PROXY_IMAGE:=}" "${HELM_ARGUMENTS:=}" "${CLASS:=portolan}" "${NAMESPACE:=portolan-system}"
 : "${OUT:=${XDG_CACHE_HOME:-$HOME/.cache}/portolan/conformance}"
 case "$CHANNEL" in standard | experimental) ;; *) die "CHANNEL=$CHANNEL: the Gateway API has the channels standard and experimental" ;; esac
@@ -299,7 +298,7 @@ if [ "$INSTALL" != no ]; then
 fi
 if [ -n "$own" ] && [ "$INSTALL" != no ] && [ -z "$RUN" ]; then appetite || failed "a replica of the controller uses more than it may"; fi
 
-if [ -z "$RUN$FEATURES" ] && [ "$REPORT" != no ]; then
+if [ -z "$RUN$FEATURES" ]; then
   mkdir -p "$folder"
   cp "$report" "$folder/"
   readme "$folder" >"$folder/README.md"

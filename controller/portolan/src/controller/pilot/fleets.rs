@@ -76,10 +76,11 @@ impl Pilot {
         }
         let Some(uid) = self.uids.get(gateway) else { return };
         // What it should be is not known: it stays as it is.
-        if self.engine.intent(gateway).is_some_and(|intent| intent.refused) {
+        let intent = self.engine.intent(gateway);
+        if intent.is_some_and(|intent| intent.refused) {
             return;
         }
-        let made = self.engine.intent(gateway).map(|intent| {
+        let made = intent.map(|intent| {
             let running = self.made.get("Deployment", gateway).or_else(|| self.made.get("DaemonSet", gateway));
             let fleet = ManagedFleet { gateway, uid, intent };
             portolan_fleet::manifests(fleet, &self.around.platform, running, false)
